@@ -34,7 +34,7 @@ from penstock.api.settings import Settings
 from penstock.backends.accelerator import AcceleratorTarget
 from penstock.backends.contributions import RUNGS, FileRunner, contribution
 from penstock.brief import shortened
-from penstock.errors import MismatchError, ModelError, PenstockError, UsageError
+from penstock.errors import MismatchError, ModelError, PenstockError, ToolError, UsageError
 from penstock.execution import elements
 from penstock.frontends.open import model_bytes, model_of
 from penstock.frontends.other_formats import looks_like_onnx
@@ -575,7 +575,7 @@ def _made_goldens(
     deviating: Sequence[Deviating] = (),
 ) -> Goldens:
     raw, types = _file_bytes(model, reading), input_types(graph.inputs)
-    return make_goldens(
+    found = make_goldens(
         raw,
         types,
         graph.name,
@@ -584,6 +584,19 @@ def _made_goldens(
         _feedbacks(model, reading),
         _replaced(graph, deviating),
     )
+    computed = dict(found.sets[0].tensors)
+    for value in graph.variables():
+        if value.origin in computed and computed[value.origin].size != value.type.elements:
+            raise ToolError(
+                "tool-041",
+                f"TensorFlow Lite Micro computes {computed[value.origin].size} elements of "
+                f'"{value.name}", must be {value.type.elements}',
+                where=model,
+                why="the file leaves its batch open and states shapes that are not those of one "
+                "sample; TensorFlow Lite Micro takes them as they are",
+                help="convert the model with a batch of one, or verify without --reference",
+            )
+    return found
 
 
 def _feedbacks(model: str, reading: Reading) -> tuple[Feedback, ...]:

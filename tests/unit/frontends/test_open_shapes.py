@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from penstock.errors import ModelError
+from penstock import api
+from penstock.errors import ModelError, ToolError
 from penstock.frontends.open import parse
 from penstock.simulators.graph import run_graph
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
@@ -47,6 +50,15 @@ def test_the_batch_of_a_dilated_layer_is_inferred() -> None:
     assert [node.output.type.shape for node in graph.nodes] == [(2, 2, 3), (2, 2, 3), (1, 4, 3)]
     found = run_graph(graph, {"x": X - 5})["y"]
     np.testing.assert_array_equal(found, np.maximum(X - 5, 0))
+
+
+def test_a_reference_that_keeps_the_stated_extents_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("tflite_micro")
+    model = tmp_path / "m.tflite"
+    model.write_bytes(dilated(is_open=True))
+    with pytest.raises(ToolError) as caught:
+        api.golden(str(model), tmp_path / "m.npz")
+    assert 'elements of "phases", must be 12' in caught.value.what
 
 
 def test_extents_that_are_stated_must_be_right() -> None:

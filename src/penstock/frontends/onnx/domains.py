@@ -128,8 +128,7 @@ def operands(node: FileNode, opset: int) -> tuple[str, ...]:
 @dataclass(slots=True)
 class _Analysis:
     """`exact`: quantisations that represent every element of a tensor.  `near`: the same, but for
-    bounds and borders, which they represent within half a step, and those that operators fix for
-    functions of an exact tensor.  `chains`: tensors that are
+    bounds and borders, which they represent within half a step.  `chains`: tensors that are
     element-wise functions of an exact one.  `wanted`: quantisations that readers state; `read`:
     tensors with other readers, `shown`: those that are outputs of the model."""
 
@@ -159,19 +158,29 @@ class _Analysis:
         self.shown.update(border.name for border in self.file.outputs)
         for node in reversed(nodes):
             self._backward(node)
+        fixed = {
+            name: asked.fixed
+            for node in nodes
+            if (asked := self.names.get(node.name)) is not None and asked.fixed is not None
+            # Functions of float32 are float32.
+            if self.assumed or not self.exact.keys().isdisjoint(node.inputs)
+            for name in node.outputs
+        }
         tables = {node.outputs[0] for node in nodes if self._is_table(node)}
-        floats = self._floats(nodes, tables)
+        floats = self._floats(nodes, fixed, tables)
         reals = dict(self._inputs(floats))
         for node in nodes:
             for name in node.outputs:
                 if self.types[name] == REAL and name and name not in floats:
-                    reals[name] = self._storage(node, name, reals)
+                    reals[name] = self._storage(node, name, fixed.get(name), reals)
         tables -= floats
         return Domains(
             self.types, reals, floats, self.offsets, self.labels, self.chains, frozenset(tables)
         )
 
-    def _floats(self, nodes: tuple[FileNode, ...], tables: set[str]) -> frozenset[str]:
+    def _floats(
+        self, nodes: tuple[FileNode, ...], fixed: Mapping[str, Quantisation], tables: set[str]
+    ) -> frozenset[str]:
         """Names of real numbers that are float32 in the graph: those that some reader needs
         unrounded, if whatever writes and reads them computes on real numbers."""
         states = (
@@ -185,9 +194,9 @@ class _Analysis:
                 needed |= skipped
                 read |= skipped
         if self.assumed:
-            known = {*self.exact, *self.near, *self.wanted}
+            known = {*self.exact, *fixed, *self.wanted}
         else:
-            known = {*self.exact, *(self.near.keys() - read)}
+            known = {*self.exact, *((self.near.keys() | fixed.keys()) - read)}
         found = {name for name in needed - known if name and self.types[name] == REAL}
         return self._float_tensors(found, known, tables)
 
@@ -254,10 +263,6 @@ class _Analysis:
 
     def _forward(self, node: FileNode) -> None:
         self._forward_exact(node)
-        asked = self.names.get(node.name)
-        is_of_float32 = not self.assumed and self.exact.keys().isdisjoint(node.inputs)
-        if asked is not None and asked.fixed is not None and not is_of_float32:
-            self.near.update(dict.fromkeys(node.outputs, asked.fixed))
         chain = self._chain(node)
         if chain is not None and node.outputs[0] not in self.exact:
             self.chains[node.outputs[0]] = chain
@@ -347,6 +352,8 @@ class _Analysis:
                 for readers in (self.read, self.shown):
                     if target in readers:
                         readers.add(name)
+                if target in self.shown and node.name not in MOVING and target not in self.near:
+                    self.read.add(name)  # with the result, it is not rounded
 
     def _want(self, name: str, scales: tuple[Quantisation, ...]) -> None:
         if scales and self.types[name] == REAL:
@@ -357,14 +364,20 @@ class _Analysis:
             if self.types[border.name] == REAL and border.name not in floats:
                 yield border.name, self._rounded(border.name, None)
 
-    def _storage(self, node: FileNode, name: str, reals: Mapping[str, RealStorage]) -> RealStorage:
+    def _storage(
+        self,
+        node: FileNode,
+        name: str,
+        fixed: Quantisation | None,
+        reals: Mapping[str, RealStorage],
+    ) -> RealStorage:
         exact = self.exact.get(name)
         if node.name in (*MOVING, CAST) and node.inputs[0] in reals:
             return reals[node.inputs[0]]
         if node.name in (DEQUANTISE, CAST):
             return RealStorage((), exact, is_read=True)
         if exact is None and (name not in self.read or self.assumed):
-            exact = self.near.get(name)
+            exact = self.near.get(name) or fixed
         if exact is None and self.assumed:
             found = {reals[n].exact for n in operands(node, self.file.opset) if n in reals}
             exact = found.pop() if self._selects(node) and len(found) == 1 else None

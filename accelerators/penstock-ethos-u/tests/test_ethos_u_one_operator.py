@@ -123,12 +123,15 @@ def dense_rows(draw: st.DrawFn) -> Graph:
 @st.composite
 def grouped(draw: st.DrawFn) -> Graph:
     """A convolution of groups of channels, or a depthwise convolution with several filters for
-    each channel."""
+    each channel, with any dilation."""
     net = GraphBuilder("grouped", seed=draw(st.integers(0, 99)))
     depth, groups, factor = (draw(st.integers(1, most)) for most in (6, 4, 6))
     x = features(draw, net, depth * groups)
     sides = [(draw(st.integers(1, min(3, n))), draw(st.integers(1, 2))) for n in x.type.shape[1:3]]
-    rows, columns = (Window(size, stride) for size, stride in sides)
+    rows, columns = (
+        Window.same(n, size, stride, draw(st.integers(1, n // size)))
+        for n, (size, stride) in zip(x.type.shape[1:3], sides, strict=True)
+    )
     sizes = rows.size, columns.size
     if draw(st.booleans()):
         outputs, op = groups * factor, Conv2D(rows, columns)

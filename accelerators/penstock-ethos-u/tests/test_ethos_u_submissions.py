@@ -34,7 +34,7 @@ def in_turns() -> Graph:
     """Layers of the NPU before and after one of the processor."""
     net = GraphBuilder("net")
     x = net.conv2d(net.input((1, 24, 7, 3)), 20, 3, name="a")
-    x = net.conv2d(x, 20, 3, dilation=3, name="processor")
+    x = net.conv2d(x, 20, 3, dilation=(1, 700), name="processor")
     return net.build(net.max_pool2d(net.conv2d(x, 20, 3, name="b"), 2, name="c"))
 
 
@@ -42,7 +42,7 @@ def shared() -> Graph:
     """A layer of the NPU that a layer of the processor and one of the NPU read."""
     net = GraphBuilder("net")
     x = net.conv2d(net.conv2d(net.input((1, 24, 7, 3)), 20, 3, name="a"), 20, 3, name="b")
-    y = net.conv2d(x, 20, 3, dilation=3, name="processor")
+    y = net.conv2d(x, 20, 3, dilation=(1, 700), name="processor")
     return net.build(net.conv2d(net.add(x, y, name="sum"), 4, 3, stride=2, name="c"))
 
 

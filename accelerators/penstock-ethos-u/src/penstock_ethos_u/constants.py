@@ -8,7 +8,7 @@ import numpy as np
 from penstock.uma import Array, Offloaded
 from penstock_ethos_u.encoding import EncodedConstants, WeightOrder, encoded
 from penstock_ethos_u.operation import NpuFunction, Operation
-from penstock_ethos_u.operators import REDUCTIONS, SHIFT, dense_input, reduced_extents
+from penstock_ethos_u.operators import REDUCTIONS, SHIFT, dense_input, reduced_extents, taps
 
 # Biases, multipliers and shifts, with one element per output channel in each tuple.
 ChannelScaling = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -68,8 +68,15 @@ def ohwi_weights(offloaded: Offloaded) -> Array:
         return weights[:, ::-1, ::-1]
     if kind == "DepthwiseConv2D":
         weights = weights.transpose(3, 1, 2, 0)
-        return _in_one_group(weights, p["in_c"]) if p["out_c"] != p["in_c"] else weights
-    return _in_one_group(weights, p["groups"]) if kind == "Conv2D" else weights
+        weights = _in_one_group(weights, p["in_c"]) if p["out_c"] != p["in_c"] else weights
+    if kind == "Conv2D":
+        weights = _in_one_group(weights, p["groups"])
+    outputs, rows, columns, inputs = weights.shape
+    (down, _), (across, _) = taps(p, "h"), taps(p, "w")
+    shape = outputs, (rows - 1) * down + 1, (columns - 1) * across + 1, inputs
+    found = np.zeros(shape, weights.dtype)
+    found[:, ::down, ::across] = weights
+    return found
 
 
 def _in_one_group(weights: Array, groups: int) -> Array:

@@ -179,7 +179,6 @@ def _scaled(x: Array, scale: int, shift: int, *, once: bool) -> Array:
 
 MOST_PRODUCTS = (1 << 31) // 255**2  # Sums of more products of int8 elements may overflow int32.
 LARGEST_STRIDE = 3
-LARGEST_DILATION = 2
 LARGEST_UPSCALE = 2
 MOST_POOL_ROWS, MOST_POOL_TAPS = 256, 256 * 256
 LARGEST_PADDED_AVERAGE = 8
@@ -219,10 +218,9 @@ def int8_images(offloaded: Offloaded) -> bool | str:
 
 
 def windows(offloaded: Offloaded) -> bool | str:
-    """Windows must have strides of 1 to 3. Windows of convolutions, means and sums must have
-    dilations of 1 or 2 and span at most 64 rows and 4096 elements (those of means and sums of whole
-    images at most 16 times as many); windows of pools must have no dilation and span at most 256
-    rows and 65536 elements.
+    """Windows must have strides of 1 to 3. Windows of convolutions, means and sums must span at
+    most 64 rows and 4096 elements (those of means and sums of whole images at most 16 times as
+    many); windows of pools must have no dilation and span at most 256 rows and 65536 elements.
 
     Return True, or else the reason why the node violates this rule."""
     if offloaded.main.kind not in WEIGHTED | POOLS or folded_window(offloaded):
@@ -231,7 +229,7 @@ def windows(offloaded: Offloaded) -> bool | str:
     pool = offloaded.main.kind in POOLS
     if max(op.stride_h, op.stride_w) > LARGEST_STRIDE:
         return f"its strides are {op.stride_h} x {op.stride_w}"
-    if max(op.dilation_h, op.dilation_w) > (1 if pool else LARGEST_DILATION):
+    if pool and max(op.dilation_h, op.dilation_w) > 1:
         return f"its dilations are {op.dilation_h} x {op.dilation_w}"
     rows, taps = (MOST_POOL_ROWS, MOST_POOL_TAPS) if pool else (MOST_ROWS, MOST_TAPS)
     if op.reach_h > rows or op.reach_h * op.reach_w > taps:

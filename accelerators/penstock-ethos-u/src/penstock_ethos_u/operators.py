@@ -24,6 +24,7 @@ from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
 from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
 
 LARGEST_EXTENT = 65536
+LARGEST_DILATION = 2
 # Operators that the NPU computes as convolutions with weights.
 WEIGHTED = {
     "Conv2D": NpuFunction.CONVOLUTION,
@@ -126,6 +127,10 @@ def _window(offloaded: Offloaded) -> Operation:
         p["out_c"] = p["in_c"] // p["span_c"]
     if kind == "TransposeConv":
         p |= _transposed(p)
+    for axis in "hw" if kind not in POOLS else "":
+        gap, dilation = taps(p, axis)
+        p |= {f"dilation_{axis}": dilation}
+        p |= {f"kernel_{axis}": (p.get(f"kernel_{axis}", 1) - 1) * gap + 1}
     if kind == UNSIGNED_AVERAGE:
         p |= {"in_zero": -128, "out_zero": -128}
     function = (WEIGHTED | POOLS)[kind]
@@ -166,6 +171,17 @@ def dense_input(offloaded: Offloaded) -> MapShape:
     return (
         MapShape(1, 1, x.elements) if is_one and is_whole and not is_packed(offloaded, 0) else shape
     )
+
+
+def taps(p: Mapping[str, int], axis: str) -> tuple[int, int]:
+    """Return the distance between weights, between which there are zeros, and the dilation of all
+    these along an axis, "h" or "w". Together they are the dilation of the operator, of which the
+    NPU has only the least two.
+
+    p: parameters of the operator by name."""
+    dilation = p.get(f"dilation_{axis}", 1) if p.get(f"kernel_{axis}", 1) > 1 else 1
+    own = LARGEST_DILATION if dilation % LARGEST_DILATION == 0 else 1
+    return dilation // own, own
 
 
 def _transposed(p: Mapping[str, int]) -> dict[str, int]:

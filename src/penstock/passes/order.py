@@ -10,6 +10,7 @@ from penstock.ir.verify import verify
 from penstock.passes.accumulate import accumulate
 from penstock.passes.drop_dead import drop_dead
 from penstock.passes.fold_constants import fold_constants
+from penstock.passes.fold_dilation import fold_dilation
 from penstock.passes.fold_padding import fold_padding
 from penstock.passes.free_identities import free_identities
 from penstock.passes.fuse_activation import fuse_activation
@@ -28,7 +29,8 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,  # after free_identities, which leaves views of constants
     slice_parts,
     slice_rows,  # after free_identities, which leaves views
-    fold_padding,
+    fold_dilation,
+    fold_padding,  # after fold_dilation, which leaves borders of images
     fuse_activation,
     share_constants,
     tabulate,  # after `fuse_activation`: a table is no operator that takes a clamp

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from math import gcd
 
 from penstock.backends.offloaded import MAIN, main_node
 from penstock.ir.composite import Composite
@@ -38,6 +39,7 @@ def packed(
     borders: bool = True,
     least_channels: int = 1,
     takes_blocks: Callable[[Node], bool] = lambda node: True,
+    fills_rows: bool = False,
 ) -> Graph:
     """Return the graph in which int8 tensors between composites of an accelerator are packed.
 
@@ -51,8 +53,10 @@ def packed(
         it and only such composites read it.
     least_channels: with `borders` False, tensors with fewer channels are not packed.
     takes_blocks: returns False for composites whose inputs and output must not be packed.
+    fills_rows: True if rows of images with few channels are first padded to whole blocks of bytes,
+        from which the accelerator fills the blocks of channels.
     """
-    packing = _Packing(graph, engine, pack, borders, least_channels, takes_blocks)
+    packing = _Packing(graph, engine, pack, borders, least_channels, takes_blocks, fills_rows)
     for node in graph.nodes:
         packing.take(node)
     return graph.with_nodes(tuple(packing.nodes))
@@ -67,6 +71,7 @@ class _Packing:
     borders: whether tensors that other engines produce or consume are packed, too.
     least_channels: if `borders` is False, outputs with fewer channels are not packed.
     takes_blocks: returns False for composites that are unchanged.
+    fills_rows: whether rows are padded to whole blocks.
     nodes: the nodes of the new graph so far.
     packed_values: the packed form of a value, by the name of the value.
     """
@@ -77,6 +82,7 @@ class _Packing:
     borders: bool
     least_channels: int
     takes_blocks: Callable[[Node], bool]
+    fills_rows: bool
     nodes: list[Node] = field(default_factory=list[Node])
     packed_values: dict[str, Value] = field(default_factory=dict[str, Value])
 
@@ -119,7 +125,9 @@ class _Packing:
             # A copy of a network input can stay on chip, the input itself cannot.
             inputs = {v.name for v in self.graph.inputs}
             is_copied = value.name in inputs and len(self.consumers.get(value.name, ())) > 1
-            made = _packing(value, self.pack, self.taken, is_copied=is_copied)
+            filled = _padded(value, self.pack, self.taken) if self.fills_rows else []
+            first = filled[-1].output if filled else value
+            made = [*filled, *_packing(first, self.pack, self.taken, is_copied=is_copied)]
             self.nodes += made
             self.packed_values[value.name] = made[-1].output
         return self.packed_values[value.name]
@@ -169,6 +177,21 @@ def _packing(
         steps.append(("padded", Pad((0,) * 4, (0, 0, 0, -channels % pack), 0)))
     moves = channels > pack or (is_copied and channels == pack)
     steps.append(("packed", PackChannels(pack) if moves else PackView((*image[:3], pack), pack)))
+    return list(_chain(value, steps, None, taken))
+
+
+def _padded(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
+    """The nodes that pad the channels of an image to a block, by way of rows that are whole blocks
+    of bytes; none if its rows or its pixels are whole blocks."""
+    *image, width, channels = value.type.shape
+    missing = -width % (pack // gcd(pack, channels))
+    if value.type.rank != 4 or channels >= pack or not missing:
+        return []
+    steps: list[tuple[str, Op]] = [
+        ("wide", Pad((0,) * 4, (0, 0, missing, 0), 0)),
+        ("padded", Pad((0,) * 4, (0, 0, 0, pack - channels), 0)),
+        ("cropped", Slice((0,) * 4, (*image, width, pack), (1,) * 4)),
+    ]
     return list(_chain(value, steps, None, taken))
 
 

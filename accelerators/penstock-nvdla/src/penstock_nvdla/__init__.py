@@ -66,6 +66,7 @@ from penstock_nvdla.programs import SUBMIT, WAIT, encode, placed_cycles
 from penstock_nvdla.unextended_kernels import (
     ELEMENTWISE,
     NOT_EXTENDED,
+    SLICE,
     constant_operand,
     own_layer_of_sums,
     plain_scratch_bytes,
@@ -220,13 +221,17 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
     itself fills the packs of images with few channels."""
     chip = configuration(str(target.attrs["config"]))
     atom = chip.memory_atom_bytes
-    found = packed(graph, target.name, atom)
-    if target.attrs["extension"] or chip.memory.latency_cycles < LATE_CYCLES:
+    fills_rows = not target.attrs["extension"] and chip.memory.latency_cycles >= LATE_CYCLES
+    found = packed(graph, target.name, atom, fills_rows=fills_rows)
+    if not fills_rows:
         return found
+    kinds = {node.name: "pad" for node in found.nodes if spreads(node, atom)}
+    cropped = (node for node in found.nodes if node.kind == SLICE and node.inputs[0].name in kinds)
+    kinds |= {node.name: "strided_slice" for node in cropped}
     return found.with_nodes(
         tuple(
-            replace(node, op=Composite("pad", target.name, (node,), (node.inputs[0].name,)))
-            if spreads(node, atom)
+            replace(node, op=Composite(kind, target.name, (node,), (node.inputs[0].name,)))
+            if (kind := kinds.get(node.name))
             else node
             for node in found.nodes
         )

@@ -18,7 +18,7 @@ Source: the stripes of TVM's RFC 0037 (cascading scheduler).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -30,11 +30,13 @@ from penstock.ir.op import Croppable, Op
 from penstock.ir.region import Region
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.layers import Layer
+from penstock.opkit.vectors import RowVectors
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D, MaxPool2D
+from penstock.ops.resize import ResizeBilinear, ResizeNearest
 from penstock.ops.slice import Slice
 from penstock.scheduling.model.stripe import ComputedBox
 
@@ -151,16 +153,17 @@ class _Writer:
         if any(value.type.layout for value in (*node.variable_inputs, node.output)):
             raise IndivisibleError(node, None)
         name = self._name(f"{node.name}[{_text(out)}]")
-        inputs: list[Value] = []
-        for k, (value, read) in enumerate(node.reads(out)):
-            if value.data is not None:
-                inputs.append(value.section(read, self._name(f"{name}/input{k}")))
-            else:
-                inputs.append(self._value(value, read))
         output = Value(name, node.output.type.of_region(out))
         if node is self.cascade[-1] and out == Region.whole(node.output.type.shape):
             output = node.output
-        self.nodes.append(_of_box(node, out, inputs, output))
+
+        def read(k: int, value: Value, box: Region) -> Value:
+            if value.data is None:
+                return self._value(value, box)
+            return value.section(box, self._name(f"{name}/input{k}"))
+
+        made = _of_box(node, out, output, read)
+        self.nodes.append(made)
         self.boxes.append(ComputedBox(node.name, out, output.name))
         return output
 
@@ -248,33 +251,44 @@ def _cuts(box: Region, pieces: Sequence[Region]) -> tuple[int, list[int]]:
     return found[0]
 
 
-def _of_box(node: Node, out: Region, inputs: Sequence[Value], output: Value) -> Node:
+_Read = Callable[[int, Value, Region], Value]
+"""Returns the value of a box of an input, given its number, the whole input and the box."""
+
+
+def _of_box(node: Node, out: Region, output: Value, read: _Read) -> Node:
     """The node that computes a box of a node's output.  Raises IndivisibleError."""
     op = _composite(node, node.op, out) if isinstance(node.op, Composite) else _divided(node, out)
+    reads = [one for one in enumerate(node.reads(out)) if not one[1][1].empty]
+    if len(reads) < len(node.inputs) and not isinstance(op, Concatenation):
+        raise IndivisibleError(node, None)
+    inputs = tuple(read(k, value, box) for k, (value, box) in reads)
     try:
         fits = result_of(op, inputs).shape == out.shape
     except ModelError:
         fits = False
     if not fits:
         raise IndivisibleError(node, None)
-    return Node(op, tuple(inputs), output, node.origin)
+    return Node(op, inputs, output, node.origin)
 
 
 def _composite(node: Node, op: Composite, out: Region) -> Composite:
     """The inner nodes for a box of their output, without kernels.  Raises IndivisibleError."""
-    boxes, nodes = needed_boxes(op.nodes, out), list[Node]()
+    boxes = needed_boxes(op.nodes, out)
+
+    def read(_: int, value: Value, box: Region) -> Value:
+        if value.data is not None:
+            return value.section(box, value.name)
+        if boxes[value.name] != box:
+            raise IndivisibleError(node, None)
+        return Value(value.name, value.type.of_region(box))
+
+    nodes: list[Node] = []
     for inner in op.nodes:
-        box, inputs = boxes.get(inner.name), list[Value]()
-        for value, read in () if box is None else inner.reads(box):
-            if value.data is None and boxes[value.name] != read:
-                raise IndivisibleError(node, None)
-            is_variable = value.data is None
-            section = Value(value.name, value.type.of_region(read))
-            inputs.append(section if is_variable else value.section(read, value.name))
+        box = boxes.get(inner.name)
         if box is None or box.empty:
             raise IndivisibleError(node, None)
         output = Value(inner.name, inner.output.type.of_region(box))
-        nodes.append(_of_box(inner, box, inputs, output))
+        nodes.append(_of_box(inner, box, output, read))
     return replace(op, nodes=tuple(nodes), chosen=None, fallback=None, prefetching=())
 
 
@@ -283,11 +297,15 @@ def _divided(node: Node, out: Region) -> Op:
     op, whole = node.op, Region.whole(node.output.type.shape)
     last = len(whole.lower) - 1
     divided = [a for a in range(last + 1) if out.intervals[a] != whole.intervals[a]]
-    if last in divided and not _divides_channels(node):
+    between = [a for a in divided if 0 < a < last]
+    if isinstance(op, Concatenation) or (isinstance(op, RowVectors) and last not in divided):
+        return op
+    if isinstance(op, ResizeBilinear | ResizeNearest) and not between:
+        return op
+    if last in divided and not _divides_channels(node, *out.intervals[last]):
         raise IndivisibleError(node, last)
     if 0 in divided and not isinstance(op, Croppable | FullyConnected):
         raise IndivisibleError(node, 0)
-    between = [a for a in divided if 0 < a < last]
     if not between:
         return op
     spatial = out.replace(0, whole.intervals[0]).replace(last, whole.intervals[last])
@@ -297,13 +315,13 @@ def _divided(node: Node, out: Region) -> Op:
     return cropped
 
 
-def _divides_channels(node: Node) -> bool:
+def _divides_channels(node: Node, lower: int, upper: int) -> bool:
     """Whether a node computes some channels with its attributes and some of its constants."""
     op, x = node.op, node.inputs[0].type
     if isinstance(op, Layer) and op.stated is not None:
         return False
-    if isinstance(op, Conv2D):
-        return x.shape[3] == node.inputs[1].type.shape[3]
-    if isinstance(op, DepthwiseConv2D):
-        return x.shape == (*x.shape[:3], node.output.type.shape[3])
+    if isinstance(op, Conv2D | DepthwiseConv2D):  # of whole groups, or within one
+        inputs = node.inputs[1].type.shape[3] if isinstance(op, Conv2D) else 1
+        size = node.output.type.shape[3] * inputs // x.shape[3]
+        return lower // size == (upper - 1) // size or lower % size == upper % size == 0
     return isinstance(op, FullyConnected | CHANNELWISE)

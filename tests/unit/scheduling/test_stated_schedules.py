@@ -17,6 +17,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibrated_graph import Weights
 from penstock.ir.graph import Graph
 from penstock.ops.pixel_blocks import BatchToSpace
+from penstock.ops.resize import ResizeNearest
 from penstock.ops.slice import Slice
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Counts, Machine
@@ -323,13 +324,52 @@ def test_what_does_not_exist_is_refused(code: str) -> None:
     assert all((caught.value.where, caught.value.why, caught.value.help))
 
 
+def named(operator: str, images: int) -> Graph:
+    """A convolution, and an operator that reads it."""
+    net = GraphBuilder(operator)
+    x = net.conv2d(net.input((images, 8, 8, 8)), 8, 3, name="first")
+    match operator:
+        case "grouped":
+            last = net.conv2d(x, 16, 3, groups=4, name="last")
+        case "multiplied":
+            last = net.depthwise_conv2d(x, 3, multiplier=2, name="last")
+        case "concatenated":
+            last = net.concatenate([x, net.input(x.type.shape, name="other")], name="last")
+        case "resized":
+            scale = x.type.quantisation
+            last = net.apply(ResizeNearest(16, 16), x, quantisation=scale, name="last")
+        case _:
+            last = net.softmax(x, name="last")
+    return net.build(last)
+
+
+@pytest.mark.parametrize(
+    ("operator", "stripe"),
+    [
+        ("grouped", (2, 8, 8, 2)),  # half a group
+        ("grouped", (2, 8, 8, 8)),
+        ("multiplied", (2, 8, 8, 6)),
+        ("concatenated", (2, 8, 8, 5)),
+        ("concatenated", (1, 3, 8, 12)),
+        ("resized", (1, 16, 16, 3)),
+        ("softmax", (2, 3, 4, 8)),
+    ],
+)
+def test_operators_are_divided_along_axes_that_they_compute_apart(
+    operator: str, stripe: tuple[int, ...]
+) -> None:
+    graph = named(operator, 2)
+    schedule = cascader.make_schedule(cascader.parts(graph), Cascade(("first", "last"), stripe))
+    counted(graph, schedule)
+    counts = [-(-n // size) for n, size in zip(graph.outputs[0].type.shape, stripe, strict=True)]
+    assert cascader.tensor_configs(schedule)[-1].count == math.prod(counts)
+
+
 def test_what_cannot_be_divided_is_refused_and_says_which_axis() -> None:
-    net = GraphBuilder("net")
-    x = net.conv2d(net.input((1, 8, 8, 4)), 4, 3, name="first")
-    graph = net.build(net.softmax(x, name="soft"))
+    graph = named("softmax", 2)
     with pytest.raises(UnsupportedError) as caught:
-        api.compile(graph, schedule=Cascade(("first", "soft"), (1, 8, 8, 2)))
-    assert caught.value.what == '"soft" cannot be computed in these stripes along axis 3 (channels)'
+        api.compile(graph, schedule=Cascade(("first", "last"), (2, 8, 8, 4)))
+    assert caught.value.what == '"last" cannot be computed in these stripes along axis 3 (channels)'
 
 
 def test_a_stated_schedule_that_does_not_fit_names_the_search_as_a_remedy() -> None:

@@ -60,6 +60,15 @@ class Choice:
     arguments: tuple[Choice, ...]
 
 
+def clamp_of(node: Node) -> str:
+    """The activation of a node, or the one that its zero point implies."""
+    activation = getattr(node.op, "activation", None)
+    q = node.output.type.quantisation
+    if activation is None or activation.name != "NONE" or q is None:
+        return "NONE" if activation is None else activation.name
+    return "RELU" if {*q.zero_points} == {node.output.type.dtype.lower} else "NONE"
+
+
 def clamp_names(activation: str) -> tuple[str, ...]:
     return ("Relu", "clip", activation, *(("nn.relu",) if activation == "RELU" else ()))
 
@@ -91,9 +100,8 @@ def spellings(
 def _of_node(node: Node, graph: Graph, most: int) -> Iterator[Apply]:
     """Every expression of a node: its operator with some of the operations around it."""
     around: list[Around] = []
-    activation = getattr(node.op, "activation", None)
-    if activation is not None and activation.name != "NONE" and node.kind != "Relu":
-        around.append((clamp_names(activation.name), ()))
+    if (activation := clamp_of(node)) != "NONE" and node.kind != "Relu":
+        around.append((clamp_names(activation), ()))
     if node.kind in LAYERS:
         around += [(("qnn.requantize",), ()), (("nn.bias_add",), (node.inputs[2],))]
     for kept in product((False, True), repeat=len(around)):
@@ -119,7 +127,7 @@ def _nested(
 def _core(node: Node, graph: Graph, most: int, place: object) -> Iterator[Apply]:
     names = SPELLINGS.get(node.kind, ())
     if node.kind == "Relu":
-        names = clamp_names(node.op.activation.name)
+        names = clamp_names(clamp_of(node))
     ways = [node.inputs]
     if node.kind in LAYERS:
         ways.append(node.inputs[:2])

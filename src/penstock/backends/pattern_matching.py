@@ -31,6 +31,7 @@ from penstock.ops.plain import PlainRelu
 from penstock.ops.reshape import keeps_extents
 from penstock.ops.slice import Slice, item_of_split
 from penstock.ops.unary import Relu
+from penstock.passes.fuse_activation import clamped
 
 
 def matches(
@@ -199,7 +200,7 @@ class Search:
         node = self.producers.get(term.name)
         if node is None:
             return
-        found = _Match(frozenset({node.name}), bindings)
+        node, found = with_clamp(node), _Match(frozenset({node.name}), bindings)
         meaning = meanings()[pattern.name]
         for stage in stages(node)[term.depth :]:
             if not meaning.fits(node, stage.kind):
@@ -361,6 +362,16 @@ def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
         return counts[one]
 
     return frozenset(one for one, times in count(pattern).items() if times > 1)
+
+
+def with_clamp(node: Node) -> Node:
+    """Return a node with the clamp of negative numbers that quantisers leave out, because all
+    elements of its output stand for numbers from 0 on."""
+    type = node.output.type
+    if type.quantisation is None or set(type.quantisation.zero_points) != {type.dtype.lower}:
+        return node
+    op = clamped(node.op, Relu(Activation.RELU))
+    return node if op is None else replace(node, op=op)
 
 
 def stages(node: Node) -> tuple[FusedOperator, ...]:

@@ -27,7 +27,7 @@ from penstock.backends.pattern import (
     Wildcard,
     type_problem,
 )
-from penstock.backends.pattern_matching import Search, Term, stages, tuple_fields
+from penstock.backends.pattern_matching import Search, Term, stages, tuple_fields, with_clamp
 from penstock.backends.processor_parts import Processor, single_node_part
 from penstock.errors import UsageError, did_you_mean
 from penstock.hardware.target import Target
@@ -125,11 +125,11 @@ class _Explanation:
             return Mismatch(
                 depth, str(pattern), f"{self._description(term)}, not the result of a node"
             )
-        meaning = meanings()[pattern.name]
+        clamped, meaning = with_clamp(node), meanings()[pattern.name]
         if meaning.rewritten:
             reason = f"no node is a {pattern.name}: importers make of it {meaning.rewritten}"
             return Mismatch(depth, str(pattern), reason)
-        fitting = [s for s in stages(node)[term.depth :] if meaning.fits(node, s.kind)]
+        fitting = [s for s in stages(clamped)[term.depth :] if meaning.fits(clamped, s.kind)]
         found = [
             one
             for stage in fitting

@@ -47,7 +47,7 @@ def fuse_activation(graph: Graph) -> Graph:
     gone: set[str] = set()
     for node in graph.nodes:
         *reshapes, maker = (*makers(node.inputs[0]),) or (node,)
-        op = _clamped(maker.op, node.op)
+        op = clamped(maker.op, node.op)
         if op is None or maker is node or node.inputs[0].type != node.output.type:
             continue
         if maker.name in gone:  # a clamp itself: in the next round
@@ -55,16 +55,16 @@ def fuse_activation(graph: Graph) -> Graph:
         gone.add(node.name)
         output = node.output
         for reshape in reshapes:
-            clamped = replace(reshape.inputs[0], name=f"{reshape.inputs[0].name}/clamped")
-            fused[reshape.name] = replace(reshape, inputs=(clamped,), output=output)
-            output = clamped
+            before = replace(reshape.inputs[0], name=f"{reshape.inputs[0].name}/clamped")
+            fused[reshape.name] = replace(reshape, inputs=(before,), output=output)
+            output = before
         fused[maker.name] = replace(maker, op=op, output=output)
     kept = (fused.get(node.name, node) for node in graph.nodes if node.name not in gone)
     return fuse_activation(graph.with_nodes(tuple(kept))) if gone else graph
 
 
-def _clamped(maker: Op, clamp: Op) -> Op | None:
-    """The operator `maker` with a clamp of its results; None if it takes none, or there is none."""
+def clamped(maker: Op, clamp: Op) -> Op | None:
+    """Return an operator with a clamp of its results; None if it takes none, or there is none."""
     fused: Any = maker
     names = {f.name for f in fields(fused)} if is_dataclass(maker) else set[str]()
     if isinstance(clamp, PlainRelu) and "limits" in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 from hypothesis import assume, given
@@ -15,6 +15,7 @@ from penstock.backends.pattern import Pattern, is_constant, is_op, wildcard
 from penstock.backends.pattern_matching import matches
 from penstock.errors import BackendError
 from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
@@ -87,6 +88,19 @@ def test_a_clamp_that_is_a_node_of_its_own_matches_as_well() -> None:
     assert found(CHAIN["bias and clamp"], first, clamp) == [{"a", "y"}]
     assert found(CHAIN["optional bias and clamp"], first, clamp) == [{"a", "y"}]
     assert found(CHAIN["optional bias and clamp"], first) == [{"a"}]
+
+
+@pytest.mark.parametrize(("zero_point", "matched"), [(-128, [{"y"}]), (-127, [])])
+def test_a_clamp_that_a_quantiser_leaves_out_matches(
+    zero_point: int, matched: list[set[str]]
+) -> None:
+    """Elements that all stand for numbers from 0 on are as clamped."""
+    node = convolution()
+    type = replace(node.output.type, quantisation=Quantisation((0.1,), (zero_point,)))
+    node = replace(node, output=Value("y", type))
+    assert found(is_op("nn.relu")(conv()), node) == matched
+    assert found(is_op("RELU6")(conv()), node) == []
+    assert found(conv().has_attr({"activation": "NONE"}), node) == [{"y"}]
 
 
 def test_nothing_is_cut_out_of_a_node() -> None:

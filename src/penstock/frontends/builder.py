@@ -71,9 +71,9 @@ def windows(
 
 def image(graph: CalibratedGraph, x: Value) -> tuple[int, ...]:
     """The shape (N, H, W, C) of x.  Raises UsageError for another rank."""
-    if x.type.rank != 4:
-        raise graph.usage(f"input has shape {list(x.type.shape)}, its rank must be 4")
-    return x.type.shape
+    if x.rank != 4:
+        raise graph.usage(f"input has shape {list(x.shape)}, its rank must be 4")
+    return x.shape
 
 
 def positive(graph: CalibratedGraph, number: int, role: str) -> int:
@@ -148,7 +148,7 @@ class GraphBuilder:
     ) -> Value:
         """Convolution with weights (channels, K, L, C / groups), one scale per output channel."""
         rows, columns = windows(self._graph, x, kernel, stride, dilation, padding)
-        depth, zero = x.type.shape[3], x.type.zero_point
+        depth, zero = x.shape[3], x.type.zero_point
         if min(groups, channels) < 1 or depth % groups or channels % groups:
             raise self._graph.usage(
                 f"{depth} input and {channels} output channels in {groups} groups, "
@@ -182,7 +182,7 @@ class GraphBuilder:
         rows, columns = windows(self._graph, x, kernel, stride, dilation, padding)
         zero = x.type.zero_point
         clamp = clamped(self._graph, activation)
-        channels = x.type.shape[3] * positive(self._graph, multiplier, "multiplier")
+        channels = x.shape[3] * positive(self._graph, multiplier, "multiplier")
         layer = WeightedLayer(
             DepthwiseConv2D(rows, columns, multiplier, clamp),
             clamp,
@@ -203,7 +203,7 @@ class GraphBuilder:
         name: str = "fully_connected",
     ) -> Value:
         """Dense layer on x as (N, I), with weights (outputs, I) and one scale by default."""
-        depth = math.prod(x.type.shape[1:]) if x.type.rank > 1 else x.type.elements
+        depth = math.prod(x.shape[1:]) if x.rank > 1 else x.type.elements
         zero = x.type.zero_point
         clamp = clamped(self._graph, activation)
         layer = WeightedLayer(
@@ -329,7 +329,7 @@ class GraphBuilder:
     ) -> tuple[Value, ...]:
         """The parts of x along an axis: a number of equal parts, or parts of the given sizes."""
         axis = self._axis(x, axis)
-        shape, extent = x.type.shape, x.type.shape[axis]
+        shape, extent = x.shape, x.shape[axis]
         if isinstance(parts, int):
             if parts < 1 or extent % parts:
                 raise self._graph.usage(f"{extent} elements along axis {axis} in {parts} parts")
@@ -362,7 +362,7 @@ class GraphBuilder:
 
         Real numbers of shape (C,).  Gamma and beta are random if they are omitted, mean and
         variance 0 and 1."""
-        channels = x.type.shape[-1]
+        channels = x.shape[-1]
         given = {"mean": mean, "variance": variance, "gamma": gamma, "beta": beta}
         for role, found in given.items():
             if found is not None and np.shape(found) != (channels,):
@@ -386,9 +386,9 @@ class GraphBuilder:
         return self.constant(rounded, one_quantisation(scale, 0), name)
 
     def _axis(self, x: Value, axis: int) -> int:
-        if not -x.type.rank <= axis < x.type.rank:
-            raise self._graph.usage(f"axis is {axis}, must be {-x.type.rank} to {x.type.rank - 1}")
-        return axis % x.type.rank
+        if not -x.rank <= axis < x.rank:
+            raise self._graph.usage(f"axis is {axis}, must be {-x.rank} to {x.rank - 1}")
+        return axis % x.rank
 
     def _alike(self, xs: Sequence[Value]) -> tuple[Value, ...]:
         """The int8 values in one quantisation, which covers the range of each."""

@@ -33,9 +33,9 @@ def check_foreign(node: ForeignNode) -> None:
     """Raises UnsupportedError if a tensor is empty.  Constant lists, such as of axes, may be
     empty."""
     for value in (*filter(None, node.inputs), *node.outputs):
-        counted = value.data is None or value.type.dtype is DType.INT8
+        counted = value.data is None or value.dtype is DType.INT8
         if counted:
-            require_elements(value.type.shape, f'tensor "{value.name}"')
+            require_elements(value.shape, f'tensor "{value.name}"')
 
 
 def check_node(node: Node) -> None:
@@ -74,7 +74,7 @@ def check_rows(graph: Graph) -> None:
     """Raises UnsupportedError if a tensor has more than `MOST_ROWS` rows."""
     inputs = ((value, f"{graph.name}: inputs") for value in graph.sources)
     for value, where in (*inputs, *((node.output, node.origin) for node in graph.nodes)):
-        rows = row_count(value.type.shape)
+        rows = row_count(value.shape)
         if rows > MOST_ROWS:
             raise UnsupportedError(
                 "model-026",
@@ -86,7 +86,7 @@ def check_rows(graph: Graph) -> None:
 
 
 def _check_quantisation(value: Value) -> None:
-    if value.type.dtype is DType.INT8:
+    if value.dtype is DType.INT8:
         require_quantised(value.type, f'tensor "{value.name}"')
 
 
@@ -332,7 +332,7 @@ def _quantisation_of_network(
 
 def _has_only_weights(node: ForeignNode) -> bool:
     """Whether a node computes with real numbers and reads constants that are 8-bit integers."""
-    constants = {v.type.dtype for v in node.inputs if v is not None and v.data is not None}
+    constants = {v.dtype for v in node.inputs if v is not None and v.data is not None}
     return _types(node) == {DType.FLOAT32} and DType.INT8 in constants
 
 
@@ -372,12 +372,12 @@ def _wrong_type(error: PenstockError, node: ForeignNode) -> DType | None:
 
 def _is_quantised(model: ForeignModel) -> bool:
     computed = (v for n in model.nodes if n.name not in CONVERSIONS for v in n.outputs)
-    return any(v.type.dtype in (DType.INT8, DType.UINT8, DType.INT16) for v in computed)
+    return any(v.dtype in (DType.INT8, DType.UINT8, DType.INT16) for v in computed)
 
 
 def _conversion(error: PenstockError, node: ForeignNode, model: ForeignModel) -> PenstockError:
     source, target = (
-        values[0].type.dtype if values and values[0] is not None else None
+        values[0].dtype if values and values[0] is not None else None
         for values in (node.inputs, node.outputs)
     )
     if source is None or target is None or source is target:
@@ -415,7 +415,7 @@ def _element_type(what: str, error: PenstockError, why: str, help: str) -> Penst
 def _types(node: ForeignNode) -> set[DType]:
     inputs = (v for k, v in enumerate(node.inputs) if k not in node.variables)
     computed = (v for v in inputs if v is not None and v.data is None)
-    return {value.type.dtype for value in (*computed, *node.outputs)}
+    return {value.dtype for value in (*computed, *node.outputs)}
 
 
 def most_severe_first(problems: Sequence[ImportProblem]) -> PenstockError:

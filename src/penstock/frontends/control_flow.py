@@ -163,7 +163,7 @@ def _require_fit(
     if len(arguments) != len(subgraph.inputs):
         raise _misfit(caller, f"{len(subgraph.inputs)} inputs of a subgraph", len(arguments))
     for inner, outer in zip(subgraph.inputs, arguments, strict=True):
-        if (inner.type.shape, inner.type.dtype) != (outer.type.shape, outer.type.dtype):
+        if (inner.shape, inner.dtype) != (outer.shape, outer.dtype):
             raise _refused(caller, f'passes {outer.type} for "{inner.name}", which is {inner.type}')
 
 
@@ -221,7 +221,7 @@ def _evaluated(made: Made, known: Mapping[str, Array]) -> Array | None:
     little work."""
     types = tuple(value.type for value in made.inputs)
     expected = made.op.result_type(types)
-    if (expected.shape, expected.dtype) != (made.output.type.shape, made.output.type.dtype):
+    if (expected.shape, expected.dtype) != (made.output.shape, made.output.dtype):
         return None
     arrays = tuple(_elements(value, known) for value in made.inputs)
     site = Site(
@@ -229,7 +229,7 @@ def _evaluated(made: Made, known: Mapping[str, Array]) -> Array | None:
         made.output.type,
         tuple(None if a is None else Data.of(a) for a in arrays),
     )
-    whole = Region.whole(made.output.type.shape)
+    whole = Region.whole(made.output.shape)
     for array, need in zip(arrays, made.op.needs(site, whole), strict=True):
         if array is None and not need.empty:
             return None

@@ -317,7 +317,7 @@ def with_quantised_operands(model: ForeignModel) -> ForeignModel:
 
 
 def _dequantises(node: ForeignNode) -> bool:
-    return node.name == "DEQUANTIZE" and node.input(0).type.dtype in (DType.INT8, DType.UINT8)
+    return node.name == "DEQUANTIZE" and node.input(0).dtype in (DType.INT8, DType.UINT8)
 
 
 def with_real_constants(model: ForeignModel) -> ForeignModel:
@@ -338,12 +338,12 @@ def with_real_constants(model: ForeignModel) -> ForeignModel:
 def _real_constant(node: ForeignNode) -> Value | None:
     """The output of a DEQUANTIZE of a constant; None for one of a computed tensor."""
     x, y = node.input(0), node.output()
-    if x.data is None or (x.type.dtype is not DType.FLOAT32 and x.type.quantisation is None):
+    if x.data is None or (x.dtype is not DType.FLOAT32 and x.type.quantisation is None):
         return None
     elements = x.array
-    if x.type.dtype is not DType.FLOAT32:
+    if x.dtype is not DType.FLOAT32:
         elements = x.type.real_numbers(elements)
-    return Value(y.name, TensorType(x.type.shape, DType.FLOAT32), Data.of(elements), y.origin)
+    return Value(y.name, TensorType(x.shape, DType.FLOAT32), Data.of(elements), y.origin)
 
 
 def _file_values(model: ForeignModel) -> Iterator[Value]:

@@ -32,9 +32,7 @@ def with_known_shapes(node: ForeignNode) -> ForeignNode:
             return node
         known = _inferred(made)
         outputs = tuple(
-            replace(y, type=y.type.with_shape(known.get(y.name, y.type.shape)))
-            if k in node.open
-            else y
+            replace(y, type=y.type.with_shape(known.get(y.name, y.shape))) if k in node.open else y
             for k, y in enumerate(node.outputs)
         )
         if outputs == node.outputs:
@@ -50,10 +48,10 @@ def _inferred(made: Sequence[Made]) -> dict[str, tuple[int, ...]]:
     known: dict[str, tuple[int, ...]] = {}
 
     def current(step: Made) -> tuple[TensorType, ...]:
-        return tuple(x.type.with_shape(known.get(x.name, x.type.shape)) for x in step.inputs)
+        return tuple(x.type.with_shape(known.get(x.name, x.shape)) for x in step.inputs)
 
     for step in made:
-        types, stated = current(step), step.output.type.shape
+        types, stated = current(step), step.output.shape
         try:
             known[step.output.name] = step.op.result_type(types).shape
         except ModelError:

@@ -92,7 +92,7 @@ def as_signed(model: ForeignModel) -> SignedModel:
 
 def _signed_node(node: ForeignNode, inside: Mapping[str, Value]) -> ForeignNode:
     values = (*(value for value in node.inputs if value is not None), *node.outputs)
-    mixed = node.name != "QUANTIZE" and any(v.type.dtype is DType.INT8 for v in values)
+    mixed = node.name != "QUANTIZE" and any(v.dtype is DType.INT8 for v in values)
     if mixed or not any(_is_shifted(value.type) for value in values):
         return node
 

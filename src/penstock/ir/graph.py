@@ -35,6 +35,18 @@ class Value(Brief):
         return Value(name, type, Data.of(elements))
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        return self.type.rank
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
     def array(self) -> Array:
         """The elements of a constant."""
         assert self.data is not None, self.name

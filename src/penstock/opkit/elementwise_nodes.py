@@ -30,14 +30,14 @@ def elementwise_nodes(
     output = node.output()
     require_output(node, dtype)
     operands = tuple(node.input(k) for k in range(count))
-    if count > 1 and max(operand.type.rank for operand in operands) > broadcast.RANK:
+    if count > 1 and max(operand.rank for operand in operands) > broadcast.RANK:
         yield from of_merged_axes(op, operands, output)
         return
     viewed: list[Value] = []
     for k, operand in enumerate(operands):
         # See `broadcast.result_shape`: rows of matrices are no rows of images.
-        if operand.type.rank == 2 < output.type.rank:
-            shape = (1,) * (output.type.rank - 2) + operand.type.shape
+        if operand.rank == 2 < output.rank:
+            shape = (1,) * (output.rank - 2) + operand.shape
             operand, views = reshaped(operand, shape, f"{output.name}/operand{k}")
             yield from views
         viewed.append(operand)
@@ -46,13 +46,13 @@ def elementwise_nodes(
 
 def of_merged_axes(op: Op, operands: tuple[Value, ...], output: Value) -> Iterator[Made]:
     """Nodes that apply `op` to operands with neighbouring axes merged."""
-    merged = broadcast.with_merged_axes(tuple(operand.type.shape for operand in operands))
+    merged = broadcast.with_merged_axes(tuple(operand.shape for operand in operands))
     values: list[Value] = []
     for k, (operand, shape, whole) in enumerate(
         zip(operands, merged.shapes, merged.repeated, strict=True)
     ):
         name = f"{output.name}/operand{k}"
-        if operand.type.shape != whole:
+        if operand.shape != whole:
             operand, made = _repeated(operand, whole, f"{name}/repeated")
             yield from made
         operand, views = reshaped(operand, shape, name)
@@ -68,7 +68,7 @@ def _repeated(x: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple
     if x.data is not None:
         every = np.broadcast_to(x.array, shape)
         return replace(found, data=Data.of(every)), ()
-    extents = (1,) * (len(shape) - x.type.rank) + x.type.shape
+    extents = (1,) * (len(shape) - x.rank) + x.shape
     source, views = reshaped(x, extents, f"{name}/input")
     multiples = tuple(whole // extent for whole, extent in zip(shape, extents, strict=True))
     return found, (*views, Made(Tile(multiples), (source,), found))
@@ -78,7 +78,7 @@ def typed_nodes(node: ForeignNode, plain: Plain, quantised: Op | None) -> Iterab
     """Nodes that apply `plain` if the output has one of its element types, else `quantised`.
 
     Raises UnsupportedError if the output has another element type."""
-    dtype = node.output().type.dtype
+    dtype = node.output().dtype
     if dtype in plain.ARITHMETIC:
         return elementwise_nodes(plain, node, plain.INPUTS, dtype)
     allowed = tuple(plain.ARITHMETIC)

@@ -210,7 +210,7 @@ def narrow_site(site: Site, channels: Int64s, axis: int) -> Site:
 
 def has_wide_weights(node: Node) -> bool:
     """Whether a node is a layer whose weights int8 does not hold."""
-    return isinstance(node.op, Layer) and node.inputs[1].type.dtype is WIDE
+    return isinstance(node.op, Layer) and node.inputs[1].dtype is WIDE
 
 
 def as_if_narrow(node: Node) -> Site:
@@ -344,7 +344,7 @@ def foreign_layer(
     """The node of a layer of a TFLite file, whose bias, input `bias`, may be left out.
 
     Raises as `layer_node`."""
-    b = with_bias(node, w.type.shape[op.OUTPUT_AXIS], op.DTYPES[2], bias)
+    b = with_bias(node, w.shape[op.OUTPUT_AXIS], op.DTYPES[2], bias)
     if isinstance(op, PlainLayer):
         return plain_node(op, node, x, w, b)
     return layer_node(op, node, x, w, b)
@@ -481,9 +481,9 @@ def centred_layer(
         part = np.clip(rest[..., chosen], -128, 127)
         parts[..., first[chosen] + k] = part
         rest[..., chosen] -= part
-    depth = w.type.shape[-1]
+    depth = w.shape[-1]
     indices = [g * depth + c for g in range(groups) for c in np.arange(depth).repeat(copies)]
-    gather = Gather(x.type.rank - 1, tuple(int(k) for k in indices))
+    gather = Gather(x.rank - 1, tuple(int(k) for k in indices))
     type = x.type.with_shape(gather.result_type((x.type,)).shape)
     repeated = Value(f"{name}/repeated_channels", type)
     return repeated, _with_zero_points(w, parts), (Made(gather, (x,), repeated),)

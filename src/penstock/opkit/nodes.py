@@ -30,17 +30,17 @@ def with_shape(
     op: Op, inputs: tuple[Value, ...], shape: tuple[int, ...], output: Value
 ) -> Iterator[Made]:
     """Nodes that apply `op`, with result of `shape`, and reshape it to the output if needed."""
-    if output.type.shape == shape:
+    if output.shape == shape:
         yield Made(op, inputs, output)
         return
     between = intermediate(output, shape, "before_reshape")
     yield Made(op, inputs, between)
-    yield Made(Reshape(output.type.shape), (between,), output)
+    yield Made(Reshape(output.shape), (between,), output)
 
 
 def reshaped(value: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
     """`value` reshaped and named `name`, and the reshape node, if one is necessary."""
-    if value.type.shape == shape:
+    if value.shape == shape:
         return value, ()
     viewed = Value(name, value.type.with_shape(shape), value.data)
     return viewed, () if value.data is not None else (Made(Reshape(shape), (value,), viewed),)
@@ -48,7 +48,7 @@ def reshaped(value: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tu
 
 def is_plain_foreign(node: ForeignNode) -> bool:
     """Whether a TFLite node computes real numbers."""
-    return bool(node.outputs) and node.output().type.dtype is DType.FLOAT32
+    return bool(node.outputs) and node.output().dtype is DType.FLOAT32
 
 
 def onnx_form(
@@ -57,7 +57,7 @@ def onnx_form(
     """A TFLite node on real numbers as the ONNX node of that name which computes the same.
 
     inputs: by default those of the node."""
-    rank = node.input(0).type.rank
+    rank = node.input(0).rank
     return OnnxNode(
         name,
         node.where,
@@ -76,14 +76,14 @@ def in_shape_of_output(node: ForeignNode, nodes: Iterable[Made]) -> Iterator[Mad
     Raises UnsupportedError if they compute another element type."""
     y, made = node.output(), [*_with_names_of_constants(nodes)]
     last = made.pop()
-    require_dtype(last.output.type, (y.type.dtype,), "output")
+    require_dtype(last.output.type, (y.dtype,), "output")
     yield from made
-    if last.output.type.shape == y.type.shape:
+    if last.output.shape == y.shape:
         yield replace(last, output=y)
         return
-    kept = intermediate(y, last.output.type.shape, "before_reshape")
+    kept = intermediate(y, last.output.shape, "before_reshape")
     yield replace(last, output=kept)
-    yield Made(Reshape(y.type.shape), (kept,), y)
+    yield Made(Reshape(y.shape), (kept,), y)
 
 
 def _with_names_of_constants(nodes: Iterable[Made]) -> Iterator[Made]:
@@ -119,7 +119,7 @@ def conversion(x: Value, wanted: Quantisation | None) -> Op:
     real numbers if that is None."""
     if wanted is None:
         return Dequantize()
-    return QuantizeReal(to_even=True) if x.type.dtype is DType.FLOAT32 else Quantize()
+    return QuantizeReal(to_even=True) if x.dtype is DType.FLOAT32 else Quantize()
 
 
 def alike(node: OnnxNode, value: Value, label: str) -> tuple[Value, tuple[Made, ...]]:
@@ -127,7 +127,7 @@ def alike(node: OnnxNode, value: Value, label: str) -> tuple[Value, tuple[Made, 
     wanted = node.output().type.quantisation
     if value.type.quantisation == wanted:
         return value, ()
-    type = TensorType(value.type.shape, DType.INT8 if wanted else DType.FLOAT32, wanted)
+    type = TensorType(value.shape, DType.INT8 if wanted else DType.FLOAT32, wanted)
     found = Value(f"{node.output().name}/{label}", type)
     return found, (Made(conversion(value, wanted), (value,), found),)
 
@@ -149,5 +149,5 @@ def is_real(node: OnnxNode) -> bool:
     """Whether a node computes on real numbers without quantisation, or results in such."""
     computed = (value for value in node.inputs if value is not None and value.data is None)
     return node.output().type.quantisation is None or any(
-        value.type.dtype is DType.FLOAT32 for value in computed
+        value.dtype is DType.FLOAT32 for value in computed
     )

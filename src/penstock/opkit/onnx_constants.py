@@ -43,9 +43,9 @@ def _windows(node: OnnxNode, elements: Array) -> Array:
     if elements.ndim == 3:
         elements = elements[..., np.newaxis]
     require(elements.ndim == 4, f"weights have shape {list(elements.shape)}, must have 3 or 4 axes")
-    said = node.attributes.get("kernel_shape", elements.shape[2 : value.type.rank])
+    said = node.attributes.get("kernel_shape", elements.shape[2 : value.rank])
     require(
-        said == elements.shape[2 : value.type.rank],
+        said == elements.shape[2 : value.rank],
         f"kernel_shape is {said}, weights have a window of {list(elements.shape[2:])}",
     )
     return elements
@@ -55,7 +55,7 @@ def has_real_weights(node: OnnxNode, k: int, axis: int) -> bool:
     """Whether constant input k is real numbers that int8 elements, with one scale per index of
     `axis`, do not hold; with `--assume-int8` they are rounded."""
     value = node.input(k)
-    if node.assumed or value.data is None or value.type.dtype is not DType.FLOAT32:
+    if node.assumed or value.data is None or value.dtype is not DType.FLOAT32:
         return False
     return not _has_one_magnitude(node.constant(k), axis)
 
@@ -64,7 +64,7 @@ def matrix(node: OnnxNode) -> Value:
     """Input 1 of Gemm or MatMul, (I, O), times `alpha`, as int8 (O, I); columns are in the order of
     input 0."""
     value, alpha = node.input(1), node.real("alpha", 1.0)
-    if alpha != 1.0 and value.type.dtype is not DType.FLOAT32:
+    if alpha != 1.0 and value.dtype is not DType.FLOAT32:
         raise node.unsupported(f"alpha is {alpha} on a quantised matrix, must be 1")
     elements = _in_columns(node, node.constant(1))
     if alpha != 1.0:
@@ -102,7 +102,7 @@ def weights_at(node: OnnxNode, k: int, index: int) -> Value:
     )
     name = value.name if len(elements) == 1 else f"{value.name}/{index}"
     found = elements[index]
-    if value.type.dtype is DType.FLOAT32:
+    if value.dtype is DType.FLOAT32:
         return _of_reals(node, name, found, 0)
     q = value.type.quantisation
     if q is not None and q.axis == 0:
@@ -119,7 +119,7 @@ def _weights(
 
     Real weights get one scale per index of `axis`."""
     moved = np.ascontiguousarray(elements.transpose(order))
-    if value.type.dtype is DType.FLOAT32:
+    if value.dtype is DType.FLOAT32:
         return _of_reals(node, value.name, moved, axis)
     q = value.type.quantisation
     if q is not None and q.axis is not None:
@@ -248,7 +248,7 @@ def exact_operand(node: OnnxNode, k: int) -> Value | None:
     """Input k of an element-wise operator as int8; None if it is real numbers that int8 elements of
     one scale do not hold.  With `--assume-int8` a constant is rounded."""
     value = node.input(k)
-    if value.type.dtype is not DType.FLOAT32:
+    if value.dtype is not DType.FLOAT32:
         return value
     if value.data is None:
         return None
@@ -261,5 +261,5 @@ def exact_operand(node: OnnxNode, k: int) -> Value | None:
     largest = float(magnitudes[-1]) if len(magnitudes) else 1.0
     scale = float(np.float32(max(largest / 127, LEAST_SCALE)))
     elements = np.clip(np.rint(reals / scale), -127, 127).astype(np.int8)
-    type = TensorType(value.type.shape, DType.INT8, Quantisation((scale,), (0,)))
+    type = TensorType(value.shape, DType.INT8, Quantisation((scale,), (0,)))
     return Value(f"{node.output().name}/constant{k}", type, Data.of(elements))

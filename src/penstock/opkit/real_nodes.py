@@ -47,7 +47,7 @@ class RealNodes:
 
     def real(self, value: Value) -> Value:
         """A computed tensor as real numbers."""
-        if value.type.dtype is DType.FLOAT32:
+        if value.dtype is DType.FLOAT32:
             return value
         op = Cast(DType.FLOAT32) if value.type.quantisation is None else Dequantize()
         return self.apply(op, value)
@@ -62,7 +62,7 @@ class RealNodes:
 
     def integers(self, value: Value) -> Value:
         """Integers as int32, such as indices."""
-        if value.type.dtype is DType.INT32:
+        if value.dtype is DType.INT32:
             return value
         if value.type.quantisation is not None:
             return self.apply(Cast(DType.INT32), self.real(value))
@@ -94,16 +94,15 @@ class RealNodes:
         if isinstance(op, Clamped) and op.limits == FINITE:
             op = replace(op, limits=UNLIMITED)
         if isinstance(op, Elementwise) and len(inputs) > 1:
-            rank = max(value.type.rank for value in inputs)
+            rank = max(value.rank for value in inputs)
             inputs = tuple(
-                self.reshape(value, (1,) * (rank - value.type.rank) + value.type.shape)
-                for value in inputs
+                self.reshape(value, (1,) * (rank - value.rank) + value.shape) for value in inputs
             )
             if rank > RANK:
                 return self._with_merged_axes(op, inputs)
         type = result_of(op, inputs)
         if type.dtype is DType.INT8:
-            scales = (v.type.quantisation for v in inputs if v.type.dtype is DType.INT8)
+            scales = (v.type.quantisation for v in inputs if v.dtype is DType.INT8)
             type = replace(type, quantisation=like or next(scales))
         name = f"{self.node.output().name}/real{len(self._made)}"
         value = Value(name, type)
@@ -113,19 +112,19 @@ class RealNodes:
     def _values(self, operands: tuple[Value | float, ...]) -> tuple[Value, ...]:
         dtype = DType.FLOAT32
         for one in operands:
-            dtype = one.type.dtype if isinstance(one, Value) else dtype
+            dtype = one.dtype if isinstance(one, Value) else dtype
         return tuple(
             one if isinstance(one, Value) else self.typed_constant(np.array(one), dtype)
             for one in operands
         )
 
     def _with_merged_axes(self, op: Op, inputs: tuple[Value, ...]) -> Value:
-        shapes = tuple(value.type.shape for value in inputs)
+        shapes = tuple(value.shape for value in inputs)
         merged = with_merged_axes(shapes)
         values: list[Value] = []
         for value, shape, whole in zip(inputs, merged.shapes, merged.repeated, strict=True):
-            if value.type.shape != whole:
-                times = zip(whole, value.type.shape, strict=True)
+            if value.shape != whole:
+                times = zip(whole, value.shape, strict=True)
                 value = self.apply(Tile(tuple(a // b for a, b in times)), value)
             values.append(self.reshape(value, shape))
         return self.reshape(self.apply(op, *values), tuple(np.broadcast_shapes(*shapes)))
@@ -135,7 +134,7 @@ class RealNodes:
         if -1 in shape:
             rest = -value.type.elements // math.prod(shape)
             shape = tuple(rest if extent == -1 else extent for extent in shape)
-        if value.type.shape == shape:
+        if value.shape == shape:
             return value
         if value.data is not None:
             return replace(
@@ -156,7 +155,7 @@ class RealNodes:
             op = None if found == wanted else conversion(value, wanted)
             made = {one.output.name: one for one in self._made}.get(value.name)
             if op is not None or made is None or value.name in named:
-                copy = op or Reshape(value.type.shape)
+                copy = op or Reshape(value.shape)
                 last.append(self.node.made(copy, value, k=k))
             else:  # that node computes the output itself, so that no copy is made
                 named[value.name] = self.node.made(made.op, *made.inputs, k=k)
@@ -180,8 +179,8 @@ def exact_elementwise(node: OnnxNode, op: Op, real: Op) -> Iterator[Made]:
     found = [value for value in operands if value is not None]
     if len(found) < 2 or node.output().type.quantisation is None:
         yield from real_elementwise(node, real)
-    elif max(value.type.rank for value in found) > RANK:
-        shape = np.broadcast_shapes(*(value.type.shape for value in found))
+    elif max(value.rank for value in found) > RANK:
+        shape = np.broadcast_shapes(*(value.shape for value in found))
         y = node.output()
         yield from of_merged_axes(op, tuple(found), replace(y, type=y.type.with_shape(shape)))
     else:

@@ -102,18 +102,18 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
 
     Raises UnsupportedError if the input has too many axes that are reduced in turn."""
     x, y = node.input(0), node.output()
-    if x.type.dtype is not DType.BOOL:
+    if x.dtype is not DType.BOOL:
         require_int8(y.type, "output")
-    axes = constant_axes(node, 1, x.type.rank)
-    if x.type.rank > broadcast.RANK:
+    axes = constant_axes(node, 1, x.rank)
+    if x.rank > broadcast.RANK:
         x, axes, views = _viewed(node, axes)
         yield from views
-    yield from with_shape(make(axes), (x,), reduced(x.type.shape, axes), y)
+    yield from with_shape(make(axes), (x,), reduced(x.shape, axes), y)
 
 
 def onnx_form_of(node: ForeignNode, name: str) -> OnnxNode:
     """A TFLite reduction of real numbers as the ONNX node of that name."""
-    axes = constant_axes(node, 1, node.input(0).type.rank)
+    axes = constant_axes(node, 1, node.input(0).rank)
     return onnx_form(node, name, node.input(0), axes=axes, noop_with_empty_axes=1)
 
 
@@ -123,7 +123,7 @@ def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Iterable[Made]])
     Where the input has more than 4 axes, neighbouring ones are merged, before and after.
     Raises UnsupportedError if it has too many that are reduced in turn."""
     axes = onnx_axes(node)
-    if node.input(0).type.rank <= broadcast.RANK:
+    if node.input(0).rank <= broadcast.RANK:
         yield from make(node, axes)
         return
     x, merged, views = _viewed(node, axes)
@@ -133,7 +133,7 @@ def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Iterable[Made]])
     for last in make(replace(node, inputs=(x, *node.inputs[1:]), outputs=(y,)), merged):
         yield last
     assert last is not None
-    shape = reduced(node.input(0).type.shape, axes)
+    shape = reduced(node.input(0).shape, axes)
     _, made = reshaped(last.output, shape, node.output().name)
     yield from made
 
@@ -141,10 +141,10 @@ def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Iterable[Made]])
 def _viewed(node: ForeignNode, axes: Axes) -> tuple[Value, Axes, tuple[Made, ...]]:
     """The input of a reduction with neighbouring axes merged, its reduced axes, and the node."""
     x = node.input(0)
-    shape, merged = _merged(x.type.shape, axes)
+    shape, merged = _merged(x.shape, axes)
     if len(shape) > broadcast.RANK:
         raise node.unsupported(
-            f"input of shape {list(x.type.shape)} is reduced along axes {list(axes)}; "
+            f"input of shape {list(x.shape)} is reduced along axes {list(axes)}; "
             f"neighbouring axes that are all reduced, or all kept, must form at most "
             f"{broadcast.RANK} groups",
             help="transpose or reshape to fewer axes in the model",

@@ -157,12 +157,12 @@ class ArgMin(_ArgExtreme):
 def _foreign_index(node: ForeignNode) -> Iterable[Made]:
     x, y = node.input(0), node.output()
     require_dtype(y.type, (DType.INT32, DType.INT64), "output")
-    axis = one_axis(node, 1, x.type.rank)
+    axis = one_axis(node, 1, x.rank)
     op = ArgMax(axis) if node.name == "ARG_MAX" else ArgMin(axis)
     found = y
-    if y.type.dtype is DType.INT64:
-        found = Value(f"{y.name}/index", TensorType(y.type.shape, DType.INT32))
-    yield from with_shape(op, (x,), reduction.reduced(x.type.shape, (axis,)), found)
+    if y.dtype is DType.INT64:
+        found = Value(f"{y.name}/index", TensorType(y.shape, DType.INT32))
+    yield from with_shape(op, (x,), reduction.reduced(x.shape, (axis,)), found)
     if found is not y:
         yield Made(Cast(DType.INT64), (found,), y)
 
@@ -175,10 +175,10 @@ def _onnx_index(node: OnnxNode) -> Iterable[Made]:
         node.integer("select_last_index"),
     )
     if is_last:
-        x = new.apply(_backwards(x.type.shape, axis), x)
+        x = new.apply(_backwards(x.shape, axis), x)
     index = new.apply(op, x)
     if is_last:
-        last = new.typed_constant(np.array(x.type.shape[axis] - 1), DType.INT32)
+        last = new.typed_constant(np.array(x.shape[axis] - 1), DType.INT32)
         index = new.apply(SUB, last, index)
     return new.result(new.apply(Cast(DType.INT64), index))
 
@@ -194,9 +194,9 @@ def _hardmax(node: OnnxNode) -> Iterable[Made]:
     """ONNX Hardmax: 1 at the first maximum along the last axis, else 0."""
     new = RealNodes(node)
     x = new.input(0)
-    axis = x.type.rank - 1
+    axis = x.rank - 1
     index = new.apply(ArgMax(axis), x)
-    places = new.typed_constant(np.arange(x.type.shape[axis]), DType.INT32)
+    places = new.typed_constant(np.arange(x.shape[axis]), DType.INT32)
     is_there = new.apply(PlainCompare(Relation.EQUAL), index, places)
     return new.result(new.apply(Cast(DType.FLOAT32), is_there))
 
@@ -216,7 +216,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 def _onnx_extreme(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     """ONNX ReduceMax, ReduceMin."""
     larger, x = node.name == "ReduceMax", node.input(0)
-    if x.type.dtype is DType.FLOAT32:
+    if x.dtype is DType.FLOAT32:
         function = ReductionFunction.MAX if larger else ReductionFunction.MIN
         return reduced_plain(node, axes, function)
     return requantised(node, ReduceMax(axes) if larger else ReduceMin(axes), x)

@@ -206,16 +206,16 @@ def _batch(x: TensorType, y: TensorType) -> Sources:
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     values, out = (node.input(0), node.input(1)), node.output()
-    is_plain = values[0].type.dtype is DType.FLOAT32
+    is_plain = values[0].dtype is DType.FLOAT32
     if is_plain:
         require_dtype(out.type, (DType.FLOAT32,), "output")
     else:
         require_int8(out.type, "output")
-    rank = max(3, *(value.type.rank for value in values))
+    rank = max(3, *(value.rank for value in values))
     if rank > broadcast.RANK:
         raise node.unsupported(f"an input has rank {rank}, must be at most {broadcast.RANK}")
     for k, value in enumerate(values):
-        require(value.type.rank >= 2, f"input {k} has rank {value.type.rank}, must be at least 2")
+        require(value.rank >= 2, f"input {k} has rank {value.rank}, must be at least 2")
     make = PlainBatchMatmul if is_plain else BatchMatmul
     op = make(bool(node.integer("adj_x")), bool(node.integer("adj_y")))
     yield from product_nodes(op, values, rank, out)
@@ -227,7 +227,7 @@ def product_nodes(
     """Nodes that apply `op` to two tensors of matrices, first viewed under a rank, and a bias."""
     matrices: list[Value] = []
     for k, value in enumerate(values[:2]):
-        shape = (1,) * (rank - value.type.rank) + value.type.shape
+        shape = (1,) * (rank - value.rank) + value.shape
         viewed, made = reshaped(value, shape, f"{out.name}/input{k}")
         yield from made
         matrices.append(viewed)
@@ -240,7 +240,7 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     """ONNX MatMul of two tensors of matrices, of which one may be constant, and Gemm of such
     without an offset."""
     values = (node.input(0), node.input(1))
-    if any(value.type.rank not in (2, 3, 4) for value in values):
+    if any(value.rank not in (2, 3, 4) for value in values):
         raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
     # Integers of several scales cannot be added up.
     if is_real(node) or any(_has_several_scales(value) for value in values):
@@ -256,7 +256,7 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     rank, shapes = _stacked(values)
     types = tuple(v.type.with_shape(shape) for v, shape in zip(values, shapes, strict=True))
     shape = op.result_type(types).shape
-    if max(value.type.rank for value in values) == 2:
+    if max(value.rank for value in values) == 2:
         shape = shape[1:]
     y = node.output()
     type = TensorType(shape, DType.INT8, y.type.quantisation)
@@ -265,8 +265,8 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
 
 def _stacked(values: tuple[Value, Value]) -> tuple[int, tuple[tuple[int, ...], ...]]:
     """A rank of at least 3, and the shapes of two tensors of matrices with that rank."""
-    rank = max(3, *(value.type.rank for value in values))
-    return rank, tuple((1,) * (rank - v.type.rank) + v.type.shape for v in values)
+    rank = max(3, *(value.rank for value in values))
+    return rank, tuple((1,) * (rank - v.rank) + v.shape for v in values)
 
 
 def _has_several_scales(value: Value) -> bool:
@@ -281,8 +281,8 @@ def _real_products(node: OnnxNode, values: tuple[Value, Value]) -> Iterable[Made
     matrices = [real.reshape(real.input(k), shape) for k, shape in enumerate(shapes)]
     op = PlainBatchMatmul(bool(node.integer("transA")), bool(node.integer("transB")))
     total = real.apply(op, *matrices)
-    if max(value.type.rank for value in values) == 2:
-        total = real.reshape(total, total.type.shape[1:])
+    if max(value.rank for value in values) == 2:
+        total = real.reshape(total, total.shape[1:])
     if node.name == "Gemm":
         total = _scaled_and_offset(node, real, total)
     yield from real.result(total)
@@ -298,5 +298,5 @@ def _scaled_and_offset(node: OnnxNode, real: RealNodes, total: Value) -> Value:
     offset = real.input(2)
     if beta != 1.0:
         offset = real.apply(PlainMul(UNLIMITED), offset, real.constant(beta, "beta"))
-    offset = real.reshape(offset, (1,) * (2 - offset.type.rank) + offset.type.shape)
+    offset = real.reshape(offset, (1,) * (2 - offset.rank) + offset.shape)
     return real.apply(PlainAdd(UNLIMITED), total, offset)

@@ -406,7 +406,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             return typed_nodes(node, PlainSquaredDifference(), SquaredDifference())
         case "MAXIMUM" | "MINIMUM":
             op, plain = _extremes(node.name)
-            if node.output().type.dtype not in plain.ARITHMETIC:
+            if node.output().dtype not in plain.ARITHMETIC:
                 types = (node.input(0).type, node.input(1).type, node.output().type)
                 require_one_quantisation(types, "inputs and output")
             return typed_nodes(node, plain, op)

@@ -194,13 +194,13 @@ def _counted(node: ForeignNode) -> Iterable[Made]:
     limits = new.typed_constant(bounds.reshape(1, -1), DType.FLOAT32)
     above = new.apply(PlainCompare(Relation.GREATER_EQUAL), flat, limits)
     count = new.apply(PlainReduction(ReductionFunction.SUM, (1,)), new.integers(above))
-    return new.result(new.reshape(count, y.type.shape))
+    return new.result(new.reshape(count, y.shape))
 
 
 def _compared_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX comparisons, of real numbers or of plain integers."""
     op, inputs = PlainCompare(ONNX_RELATIONS[node.name]), (node.input(0), node.input(1))
-    if all(x.type.dtype is not DType.FLOAT32 and x.type.quantisation is None for x in inputs):
+    if all(x.dtype is not DType.FLOAT32 and x.type.quantisation is None for x in inputs):
         new = RealNodes(node)
         return new.result(new.apply(op, *inputs))
     return real_elementwise(node, op)
@@ -339,12 +339,12 @@ def _chosen(node: ForeignNode) -> Iterable[Made]:
     # The reference copies elements: it does not requantise them.
     condition, a, b = (node.input(k) for k in range(3))
     require_one_quantisation((a.type, b.type, node.output().type), "choices and output")
-    if node.name == "SELECT" and condition.type.rank == 1 < a.type.rank:
-        shape = (*condition.type.shape, *(1,) * (a.type.rank - 1))
+    if node.name == "SELECT" and condition.rank == 1 < a.rank:
+        shape = (*condition.shape, *(1,) * (a.rank - 1))
         condition, views = reshaped(condition, shape, f"{node.output().name}/condition")
         yield from views
         node = replace(node, inputs=(condition, a, b))
-    yield from elementwise_nodes(Select(), node, 3, a.type.dtype)
+    yield from elementwise_nodes(Select(), node, 3, a.dtype)
 
 
 def _one_hot(node: ForeignNode) -> Iterator[Made]:
@@ -357,26 +357,26 @@ def _one_hot(node: ForeignNode) -> Iterator[Made]:
             node.constant(k).size == 1, f"{role} has {node.constant(k).size} elements, must have 1"
         )
     for k in (2, 3):
-        require_dtype(node.input(k).type, (y.type.dtype,), f"input {k}")
+        require_dtype(node.input(k).type, (y.dtype,), f"input {k}")
     on, off = (
         Value(f"{y.name}/{label}", y.type.with_shape(()), Data.of(node.constant(k).reshape(())))
         for k, label in ((2, "on"), (3, "off"))
     )
     (depth,) = node.constant_ints(1)
     require(0 < depth <= MOST_PLACES, f"depth is {depth}, must be within [1, {MOST_PLACES}]")
-    rank = indices.type.rank
+    rank = indices.rank
     axis = resolved_axis(node.integer("axis", -1), rank + 1)
-    shape = (*indices.type.shape[:axis], 1, *indices.type.shape[axis:])
+    shape = (*indices.shape[:axis], 1, *indices.shape[axis:])
     spread, views = reshaped(indices, shape, f"{y.name}/indices")
     yield from views
-    places = np.arange(depth, dtype=indices.type.dtype.value).reshape(-1, *(1,) * (rank - axis))
+    places = np.arange(depth, dtype=indices.dtype.value).reshape(-1, *(1,) * (rank - axis))
     every = Value(f"{y.name}/places", indices.type.with_shape(places.shape), Data.of(places))
-    is_one = Value(f"{y.name}/is_one", TensorType(y.type.shape, DType.BOOL))
+    is_one = Value(f"{y.name}/is_one", TensorType(y.shape, DType.BOOL))
     compare = PlainCompare(Relation.EQUAL)
     compared = replace(node, inputs=(spread, every), outputs=(is_one,))
     yield from elementwise_nodes(compare, compared, 2, DType.BOOL)
     chosen = replace(node, inputs=(is_one, on, off))
-    yield from elementwise_nodes(Select(), chosen, 3, y.type.dtype)
+    yield from elementwise_nodes(Select(), chosen, 3, y.dtype)
 
 
 def _chosen_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -401,11 +401,9 @@ def _one_hot_onnx(node: OnnxNode) -> Iterable[Made]:
     new, indices = RealNodes(node), node.input(0)
     (depth,) = (int(k) for k in real_numbers(node, 1).ravel())
     require(0 < depth <= MOST_PLACES, f"depth is {depth}, must be within [1, {MOST_PLACES}]")
-    rank = indices.type.rank
+    rank = indices.rank
     axis = resolved_axis(node.integer("axis", -1), rank + 1)
-    spread = new.reshape(
-        new.integers(indices), (*indices.type.shape[:axis], 1, *indices.type.shape[axis:])
-    )
+    spread = new.reshape(new.integers(indices), (*indices.shape[:axis], 1, *indices.shape[axis:]))
     places = np.arange(depth).reshape(-1, *(1,) * (rank - axis))
     first, second = (
         new.apply(
@@ -414,7 +412,7 @@ def _one_hot_onnx(node: OnnxNode) -> Iterable[Made]:
         for less in (0, depth)
     )
     values, found = new.plain(2), new.apply(Logical(Connective.LOGICAL_OR), first, second)
-    require(values.type.shape == (2,), f"values have shape {list(values.type.shape)}, not [2]")
+    require(values.shape == (2,), f"values have shape {list(values.shape)}, not [2]")
     off, on = (new.apply(Slice((k,), (1,), (1,)), values) for k in (0, 1))
     return new.result(new.apply(Select(), found, on, off))
 
@@ -423,9 +421,9 @@ def _triangle(node: OnnxNode) -> Iterable[Made]:
     """ONNX Trilu: a triangle of each matrix, and else 0."""
     x, made = in_scale_of_output(node, 0)
     yield from made
-    rank = x.type.rank
+    rank = x.rank
     require(rank >= 2, f"input has rank {rank}, must be at least 2")
-    extents = {axis: x.type.shape[k] for k, axis in enumerate(node.order)}
+    extents = {axis: x.shape[k] for k, axis in enumerate(node.order)}
     offset = 0 if node.optional(1) is None else node.constant_ints(1)[0]
     below = np.tri(extents[rank - 2], extents[rank - 1], offset - 1, np.bool_)
     kept = ~below if node.integer("upper", 1) else np.tri(*below.shape, offset, np.bool_)
@@ -435,7 +433,7 @@ def _triangle(node: OnnxNode) -> Iterable[Made]:
         TensorType(shown.shape, DType.BOOL),
         Data.of(np.ascontiguousarray(shown)),
     )
-    zero = np.full((1,) * rank, x.type.zero_point if x.type.quantisation else 0, x.type.dtype.value)
+    zero = np.full((1,) * rank, x.type.zero_point if x.type.quantisation else 0, x.dtype.value)
     nothing = Value(f"{node.output().name}/zero", x.type.with_shape(zero.shape), Data.of(zero))
     yield node.made(Select(), mask, x, nothing)
 

@@ -148,7 +148,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         return
     if fused_activation(node) is not Activation.NONE:
         raise node.unsupported("a fused activation, must be NONE")
-    axis = resolved_axis(node.integer("axis"), values[0].type.rank)
+    axis = resolved_axis(node.integer("axis"), values[0].rank)
     yield Made(Concatenation(axis), values, out)
 
 
@@ -173,14 +173,14 @@ def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:
     """Reshapes that insert the new axis into each input, and the concatenation along it."""
     out = node.output()
     node.require_count("values_count", len(values), "inputs")
-    shape = values[0].type.shape
+    shape = values[0].shape
     axis = resolved_axis(node.integer("axis"), len(shape) + 1)
     wider = (*shape[:axis], 1, *shape[axis:])
     found: list[Value] = []
     for k, value in enumerate(values):
         require(
-            value.type.shape == shape,
-            f"input {k} has shape {list(value.type.shape)}, must be {list(shape)}",
+            value.shape == shape,
+            f"input {k} has shape {list(value.shape)}, must be {list(shape)}",
         )
         viewed, made = reshaped(value, wider, f"{out.name}/input{k}")
         found.append(viewed)

@@ -196,7 +196,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     x, w = node.input(0), node.input(1)
     require_rank(x.type, (4,), "input")
     require_rank(w.type, (4,), "weights")
-    rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
+    rows, columns = foreign_windows(node, x.shape[1:3], w.shape[1:3])
     ops = partial(Conv2D, rows, columns), partial(PlainConv2D, rows, columns)
     yield from convolution_nodes(node, *ops)
 
@@ -208,7 +208,7 @@ WEIGHTS_ORDER = (0, 2, 3, 1)
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX Conv; with a group for each channel it is a depthwise convolution."""
     x, groups = node.input(0), node.integer("group", 1)
-    if x.type.rank == volumes.RANK:
+    if x.rank == volumes.RANK:
         yield from _volume_nodes(node, x, groups)
         return
     require_rank(x.type, (4,), "input")
@@ -218,12 +218,12 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         w = Value.constant(node.input(1).name, weights)
     else:
         w = onnx_constants.kernel(node, WEIGHTS_ORDER, axis=0)
-    depth = w.type.shape[3]
+    depth = w.shape[3]
     require(
-        groups > 0 and depth * groups == x.type.shape[3],
-        f"input has {x.type.shape[3]} channels, weights take {depth} in each of {groups} groups",
+        groups > 0 and depth * groups == x.shape[3],
+        f"input has {x.shape[3]} channels, weights take {depth} in each of {groups} groups",
     )
-    rows, columns = onnx_windows(node, (w.type.shape[1], w.type.shape[2]))
+    rows, columns = onnx_windows(node, (w.shape[1], w.shape[2]))
     if is_plain:
         yield from _plain_nodes(node, w, rows, columns)
     else:
@@ -260,8 +260,8 @@ def _volume_nodes(
     require(weights.ndim == volumes.RANK, f"weights have shape {list(weights.shape)}")
     outputs, depth, size, *image = weights.shape
     require(
-        groups > 0 and depth * groups == x.type.shape[4],
-        f"input has {x.type.shape[4]} channels, weights take {depth} in each of {groups} groups",
+        groups > 0 and depth * groups == x.shape[4],
+        f"input has {x.shape[4]} channels, weights take {depth} in each of {groups} groups",
     )
     rows, columns = onnx_windows(volumes.of_axes(node, volumes.IMAGE, x), (image[0], image[1]))
     planes, _ = onnx_windows(volumes.of_axes(node, volumes.PLANES, x), (size, 1))
@@ -279,8 +279,8 @@ def _volume_nodes(
 def _plain_nodes(node: OnnxNode, w: Value, rows: Window, columns: Window) -> Iterable[Made]:
     """Nodes of a convolution of real numbers by weights (O, K, L, C / groups)."""
     real = RealNodes(node)
-    x, (outputs, *_, depth) = real.input(0), w.type.shape
-    channels = x.type.shape[3]
+    x, (outputs, *_, depth) = real.input(0), w.shape
+    channels = x.shape[3]
     bias = real.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
     if channels > depth == 1 and outputs % channels == 0:
         yield from depthwise_conv2d.plain_nodes(real, x, w, bias, (rows, columns))
@@ -293,8 +293,8 @@ def grouped_nodes(
     node: OnnxNode, x: Value, w: Value, rows: Window, columns: Window
 ) -> Iterable[Made]:
     """Nodes of an ONNX convolution by weights (O, K, L, C / groups), and bias input 2."""
-    outputs, groups = w.type.shape[0], x.type.shape[3] // w.type.shape[3]
-    if groups == x.type.shape[3] > 1 and layers.centred(w) is not None:
+    outputs, groups = w.shape[0], x.shape[3] // w.shape[3]
+    if groups == x.shape[3] > 1 and layers.centred(w) is not None:
         yield depthwise_conv2d.of_onnx_groups(node, x, w, rows, columns)
         return
     x, w, made = layers.centred_layer(node.output().name, x, w, groups)

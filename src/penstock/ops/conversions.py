@@ -269,14 +269,14 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     x, y = node.input(0), node.output()
     match node.name:
         case "CAST":
-            yield Made(Cast(y.type.dtype), (x,), y)
+            yield Made(Cast(y.dtype), (x,), y)
         case "DEQUANTIZE":
             yield unary_node(Dequantize(), node, DType.FLOAT32)
-        case _ if x.type.dtype is DType.FLOAT32:
+        case _ if x.dtype is DType.FLOAT32:
             yield unary_node(QuantizeReal(), node)
         case _:
-            op = QuantizeWide if (x.type.dtype, y.type.dtype) in WIDE else Quantize
+            op = QuantizeWide if (x.dtype, y.dtype) in WIDE else Quantize
             if op is Quantize:
                 require_dtype(y.type, EIGHT_BITS, "output")
             require_quantised(y.type, "output")
-            yield unary_node(op(y.type.dtype), node, y.type.dtype)
+            yield unary_node(op(y.dtype), node, y.dtype)

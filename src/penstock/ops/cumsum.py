@@ -155,11 +155,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     x, y = node.input(0), node.output()
     require_dtype(y.type, (DType.INT8, *_KERNELS), "output")
     attributes = (
-        one_axis(node, 1, x.type.rank),
+        one_axis(node, 1, x.rank),
         bool(node.integer("exclusive")),
         bool(node.integer("reverse")),
     )
-    if y.type.dtype is not DType.INT8:
+    if y.dtype is not DType.INT8:
         yield Made(PlainCumsum(*attributes), (x,), y)
         return
     require_quantised(y.type, "output")
@@ -178,5 +178,5 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     exclusive, reverse = bool(node.integer("exclusive")), bool(node.integer("reverse"))
     real = RealNodes(node)
     sums = PlainCumsum(node.axis(axes[0]), exclusive, reverse)
-    is_plain = node.input(0).type.dtype in _KERNELS
+    is_plain = node.input(0).dtype in _KERNELS
     return real.result(real.apply(sums, real.plain(0) if is_plain else real.input(0)))

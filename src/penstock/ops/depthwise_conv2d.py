@@ -159,12 +159,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     x, w = node.input(0), node.input(1)
     require_rank(x.type, (4,), "input")
     require_rank(w.type, (4,), "weights")
-    rows, columns = foreign_windows(node, x.type.shape[1:3], w.type.shape[1:3])
-    multiplier, rest = divmod(w.type.shape[3], max(1, x.type.shape[3]))
+    rows, columns = foreign_windows(node, x.shape[1:3], w.shape[1:3])
+    multiplier, rest = divmod(w.shape[3], max(1, x.shape[3]))
     if rest or not multiplier:
         raise node.unsupported(
-            f"weights have {w.type.shape[3]} channels, must be a multiple of the input's "
-            f"{x.type.shape[3]}"
+            f"weights have {w.shape[3]} channels, must be a multiple of the input's {x.shape[3]}"
         )
     stated = node.integer("depth_multiplier")
     require(
@@ -180,13 +179,13 @@ def of_onnx_groups(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Wi
     """The node of an ONNX convolution with a group for each input channel.
 
     w: weights (O, K, L, 1) that int8 holds less their zero points."""
-    multiplier, rest = divmod(w.type.shape[0], x.type.shape[3])
+    multiplier, rest = divmod(w.shape[0], x.shape[3])
     require(
         multiplier > 0 and not rest,
-        f"weights have {w.type.shape[0]} channels, groups are {x.type.shape[3]}",
+        f"weights have {w.shape[0]} channels, groups are {x.shape[3]}",
     )
     w = layers.exchanged_ends(w)
-    channels = w.type.shape[3]
+    channels = w.shape[3]
     b = onnx_constants.bias(node, 2, x, w, channels)
     op = DepthwiseConv2D(rows, columns, multiplier, stated=stated_multipliers(node, channels))
     return onnx_layer(op, node, x, w, b)
@@ -199,7 +198,7 @@ def plain_nodes(
 
     w: weights (O, K, L, 1)."""
     elements = np.ascontiguousarray(w.array.transpose(3, 1, 2, 0))
-    multiplier = w.type.shape[0] // x.type.shape[3]
+    multiplier = w.shape[0] // x.shape[3]
     op = PlainDepthwiseConv2D(*windows, multiplier, UNLIMITED)
     yield from real.result(real.apply(op, x, Value.constant(w.name, elements), b))
 
@@ -217,7 +216,7 @@ def scaled_channels(node: OnnxNode, x: Value, factors: Array, offsets: Array) ->
 def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int) -> Made:
     """The node that computes the sum under a window, padding as zeros, divided by `count`, by equal
     weights."""
-    shape = (1, rows.size, columns.size, x.type.shape[3])
+    shape = (1, rows.size, columns.size, x.shape[3])
     ones = np.full(shape, 1 / count, np.float32)
     name = node.output().name
     w = onnx_constants.of_reals(f"{name}/ones", ones, axis=3)
@@ -232,7 +231,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     require_rank(x.type, (4, 5), "input")
     if node.integer("training_mode", 0):
         raise node.unsupported("training_mode is 1, must be 0", help=EXPORT_FOR_INFERENCE)
-    shape = x.type.shape
+    shape = x.shape
     factors, offsets = onnx_constants.normalisation(node, shape[-1])
     if is_real(node) or len(shape) > 4:
         real = RealNodes(node)

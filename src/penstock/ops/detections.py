@@ -178,7 +178,7 @@ def _overlaps(lower: Array, upper: Array, lowers: Array, uppers: Array) -> Array
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     """The operator, and slices of its output for the four outputs of the node."""
     boxes, scores = node.input(0), node.input(1)
-    if boxes.type.dtype is DType.FLOAT32:
+    if boxes.dtype is DType.FLOAT32:
         raise node.unsupported(
             "boxes and scores are float32, must be quantised",
             help="convert the model so that it reads the quantised tensors, or compute it in your "
@@ -215,7 +215,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 def _real_anchors(node: ForeignNode) -> Value:
     """The anchors as real numbers."""
     value, elements = node.input(2), node.constant(2)
-    if value.type.dtype is DType.FLOAT32:
+    if value.dtype is DType.FLOAT32:
         return value
     require_int8(value.type, "anchors")
     steps = elements.astype(np.float32) - np.float32(value.type.zero_point)

@@ -61,7 +61,7 @@ class DynamicZero(Plain):
 
 def is_dynamic(node: ForeignNode, k: int = 0) -> bool:
     """Whether a layer computes real numbers, input k, with int8 weights."""
-    return (node.input(k).type.dtype, node.input(1).type.dtype) == (DType.FLOAT32, DType.INT8)
+    return (node.input(k).dtype, node.input(1).dtype) == (DType.FLOAT32, DType.INT8)
 
 
 def convolution_nodes(
@@ -76,9 +76,9 @@ def convolution_nodes(
     Raises as `layer_nodes` and `layers.layer_node`."""
     x = node.input(operands[0])
     if is_dynamic(node, operands[0]):
-        return layer_nodes(node, plain(UNLIMITED), x.type.shape, (1, 2, 3), operands)
+        return layer_nodes(node, plain(UNLIMITED), x.shape, (1, 2, 3), operands)
     clamp = fused_activation(node)
-    is_real = x.type.dtype is DType.FLOAT32
+    is_real = x.dtype is DType.FLOAT32
     op = plain(Limits.of(clamp)) if is_real else quantised(clamp)
     return (foreign_layer(op, node, x, node.input(1), operands[1]),)
 
@@ -100,7 +100,7 @@ def layer_nodes(
     if q is None or any(q.zero_points):
         raise node.unsupported("int8 weights without scales, or with zero points")
     x = Term(new, new.reshape(new.input(operands[0]), shape))
-    outputs, is_transposed = w.type.shape[op.OUTPUT_AXIS], node.name == "TRANSPOSE_CONV"
+    outputs, is_transposed = w.shape[op.OUTPUT_AXIS], node.name == "TRANSPOSE_CONV"
     is_asymmetric = is_transposed or node.integer(
         "asymmetric_quantize_inputs", int(len(q.scales) == outputs)
     )

@@ -206,17 +206,17 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         return
     clamp, keep = fused_activation(node), bool(node.integer("keep_num_dims"))
     if is_dynamic(node):
-        depth = w.type.shape[1]
+        depth = w.shape[1]
         rows = (x.type.elements // max(1, depth), depth)
         yield from dynamic_layer(node, PlainFullyConnected(UNLIMITED), rows, (1,))
         return
-    if x.type.dtype is DType.FLOAT32:
+    if x.dtype is DType.FLOAT32:
         yield foreign_layer(PlainFullyConnected(Limits.of(clamp), keep), node, x, w)
         return
-    b = with_bias(node, w.type.shape[0])
+    b = with_bias(node, w.shape[0])
     op = FullyConnected(clamp, keep)
     zeros = w.type.quantisation.zero_points if w.type.quantisation else ()
-    if w.type.dtype is DType.INT8 and any(zeros) and not node.unsigned:
+    if w.dtype is DType.INT8 and any(zeros) and not node.unsigned:
         yield from _of_shifted_weights(node, replace(op, keep_dimensions=False), b)
         return
     yield layer_node(op, node, x, w, b)
@@ -224,7 +224,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 def _flat(node: ForeignNode) -> tuple[Value, tuple[Made, ...]]:
     """The input as a matrix (B, I), and the nodes that reshape it."""
-    x, depth = node.input(0), node.input(1).type.shape[1]
+    x, depth = node.input(0), node.input(1).shape[1]
     require(
         depth > 0 and x.type.elements % depth == 0,
         f"input has {x.type.elements} elements, must be a multiple of the weights' {depth}",
@@ -256,24 +256,24 @@ def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iter
     yield from made
     x, w, made = layers.centred_layer(y.name, x, w)
     yield from made
-    shape = (x.type.shape[0], w.type.shape[0])
+    shape = (x.shape[0], w.shape[0])
     result = y
-    if y.type.shape != shape:
+    if y.shape != shape:
         result = Value(f"{y.name}/before_reshape", y.type.with_shape(shape))
     inner = replace(node, inputs=(x, w, b), outputs=(result,))
     yield layer_node(op, inner, x, w, b)
     if result is not y:
-        yield Made(Reshape(y.type.shape), (result,), y)
+        yield Made(Reshape(y.shape), (result,), y)
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """Imports ONNX Gemm, and MatMul by a constant matrix.  A third input of MatMul is the bias of a
     following Add, which the front end has merged into it."""
     x = node.input(0)
-    if node.name == "MatMul" and 1 in (x.type.rank, node.input(1).type.rank):
+    if node.name == "MatMul" and 1 in (x.rank, node.input(1).rank):
         yield from _of_vectors(node)
         return
-    if x.data is not None or node.input(1).data is None or node.input(1).type.rank > 2:
+    if x.data is not None or node.input(1).data is None or node.input(1).rank > 2:
         yield from batch_matmul.from_onnx_products(node)
         return
     if node.name == "Gemm" and node.integer("transA"):
@@ -281,15 +281,15 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield turned
         x = turned.output
     outputs_axis = 0 if node.integer("transB") else 1
-    if x.type.dtype is DType.FLOAT32 or onnx_constants.has_real_weights(node, 1, outputs_axis):
+    if x.dtype is DType.FLOAT32 or onnx_constants.has_real_weights(node, 1, outputs_axis):
         yield from _plain_products(node, x)
         return
     w = onnx_constants.matrix(node)
-    outputs, depth = w.type.shape
+    outputs, depth = w.shape
     keep = _keeps_dimensions(node, x, depth)
     op = FullyConnected(keep_dimensions=keep, stated=stated_multipliers(node, outputs))
     if layers.centred(w) is None:
-        rows = x.type.shape if node.columns is None else (x.type.elements // depth, depth)
+        rows = x.shape if node.columns is None else (x.type.elements // depth, depth)
         x, made = reshaped(x, rows, f"{node.output().name}/rows")
         yield from made
     x, w, made = layers.centred_layer(node.output().name, x, w)
@@ -307,21 +307,21 @@ def _keeps_dimensions(node: OnnxNode, x: Value, depth: int) -> bool:
     if node.columns is not None:
         return False
     require(
-        x.type.rank >= 2 and x.type.shape[-1] == depth,
-        f"input has shape {list(x.type.shape)}, must end in {depth}",
+        x.rank >= 2 and x.shape[-1] == depth,
+        f"input has shape {list(x.shape)}, must end in {depth}",
     )
-    return x.type.rank > 2
+    return x.rank > 2
 
 
 def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:
     """Products of rows of real numbers by a matrix."""
     real = RealNodes(node)
     w = Value.constant(node.input(1).name, onnx_constants.real_matrix(node))
-    outputs, depth = w.type.shape
+    outputs, depth = w.shape
     keep = _keeps_dimensions(node, x, depth)
     op = PlainFullyConnected(UNLIMITED, keep_dimensions=keep)
     offsets = node.optional(2)
-    if offsets is None or offsets.type.shape in ((), (1,), (outputs,), (1, 1), (1, outputs)):
+    if offsets is None or offsets.shape in ((), (1,), (outputs,), (1, 1), (1, outputs)):
         bias = real.constant(onnx_constants.real_bias(node, 2, outputs), "bias")
         yield from real.result(real.apply(op, real.real(x), w, bias))
         return
@@ -336,7 +336,7 @@ def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:
     """Products of rows by weights (O, I), as real numbers: sums in int32, times their scales."""
     require_weights(w.type, 0)
     assert w.type.quantisation is not None
-    outputs, depth = w.type.shape
+    outputs, depth = w.shape
     name, elements = node.output().name, w.array
     sums = first_sums(x.type, elements, np.zeros(outputs, np.int64))
     if sums is None:
@@ -356,10 +356,10 @@ def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:
 def _of_vectors(node: OnnxNode) -> Iterable[Made]:
     """MatMul whose first input is a vector, (I), or whose second is."""
     a, b = node.input(0), node.input(1)
-    name, shapes = node.output().name, [a.type.shape, b.type.shape]
-    if a.type.rank == 1:
+    name, shapes = node.output().name, [a.shape, b.shape]
+    if a.rank == 1:
         shapes[0] = (1, *shapes[0])
-    if b.type.rank == 1:
+    if b.rank == 1:
         shapes[1] = (*shapes[1], 1)
     matrices: list[Value] = []
     for k, value in enumerate((a, b)):
@@ -367,14 +367,14 @@ def _of_vectors(node: OnnxNode) -> Iterable[Made]:
         yield from made
         matrices.append(viewed)
     product = replace(node.output(), name=f"{name}/product")
-    inputs, columns = (*matrices, *node.inputs[2:]), node.columns if a.type.rank > 1 else None
+    inputs, columns = (*matrices, *node.inputs[2:]), node.columns if a.rank > 1 else None
     last: Made | None = None
     for last in from_onnx(replace(node, inputs=inputs, outputs=(product,), columns=columns)):
         yield last
     assert last is not None
-    shape = list(last.output.type.shape)
-    if b.type.rank == 1:
+    shape = list(last.output.shape)
+    if b.rank == 1:
         shape.pop()
-    if a.type.rank == 1:
-        shape.pop(-1 if b.type.rank == 1 else -2)
+    if a.rank == 1:
+        shape.pop(-1 if b.rank == 1 else -2)
     yield node.made(Reshape(tuple(shape)), last.output)

@@ -146,7 +146,7 @@ def _foreign_gather(node: ForeignNode) -> Iterable[Made]:
     if node.integer("batch_dims"):
         raise node.unsupported(f"batch_dims is {node.integer('batch_dims')}, must be 0")
     value = node.input(0)
-    shape = value.type.shape
+    shape = value.shape
     axis = resolved_axis(node.integer("axis"), len(shape))
     if node.input(1).data is None:
         yield from _computed(node, axis)
@@ -160,7 +160,7 @@ def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:
     """GATHER with computed indices: each is a position along the first axis of the input, after
     axes of extent 1 before it are dropped."""
     value, indices = node.input(0), node.input(1)
-    shape = value.type.shape
+    shape = value.shape
     if any(extent != 1 for extent in shape[:axis]):
         raise node.unsupported(
             f"indices are computed and axis {axis} of shape {list(shape)} is gathered; axes before "
@@ -168,9 +168,9 @@ def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:
         )
     name = node.output().name
     x, made_x = reshaped(value, shape[axis:], f"{name}/input")
-    positions, made = reshaped(indices, (*indices.type.shape, 1), f"{name}/positions")
+    positions, made = reshaped(indices, (*indices.shape, 1), f"{name}/positions")
     yield from (*made_x, *made)
-    gathered = (*indices.type.shape, *shape[axis + 1 :])
+    gathered = (*indices.shape, *shape[axis + 1 :])
     yield from with_shape(GatherNd(), (x, positions), gathered, node.output())
 
 
@@ -185,7 +185,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     x, axis = node.input(0), node.axis(node.integer("axis"))
     if node.constant(1).ndim != 1:
         raise node.unsupported(f"indices have rank {node.constant(1).ndim}, must be 0 or 1")
-    extent = x.type.shape[axis]
+    extent = x.shape[axis]
     indices = node.constant_ints(1)
     require(
         all(-extent <= index < extent for index in indices),
@@ -200,8 +200,8 @@ def _at_positions(node: OnnxNode) -> Iterable[Made]:
     if node.integer("batch_dims"):
         raise node.unsupported("batch_dims is not 0")
     depth = positions.shape[-1] if positions.ndim else 0
-    require(0 < depth <= x.type.rank, f"positions have {depth} indices, x has {x.type.rank} axes")
-    extents, rest = x.type.shape[:depth], x.type.shape[depth:]
+    require(0 < depth <= x.rank, f"positions have {depth} indices, x has {x.rank} axes")
+    extents, rest = x.shape[:depth], x.shape[depth:]
     require(
         bool(((positions >= np.negative(extents)) & (positions < extents)).all()),
         f"a position lies outside of the first axes, of extents {list(extents)}",

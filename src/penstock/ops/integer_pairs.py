@@ -188,12 +188,12 @@ def _clipped(new: RealNodes, x: Value) -> Value:
 
 
 def _sign(new: RealNodes, x: Value) -> Value:
-    return new.apply(MIN, new.apply(MAX, x, x.type.dtype.lower and -1), 1)
+    return new.apply(MIN, new.apply(MAX, x, x.dtype.lower and -1), 1)
 
 
 _OF_ONE: Mapping[str, Callable[[RealNodes, Value], Value]] = {
-    "Abs": lambda new, x: new.apply(MAX, x, new.apply(SUB, 0, x) if x.type.dtype.lower else 0),
-    "BitwiseNot": lambda new, x: new.apply(XOR, x, -1 if x.type.dtype.lower else 255),
+    "Abs": lambda new, x: new.apply(MAX, x, new.apply(SUB, 0, x) if x.dtype.lower else 0),
+    "BitwiseNot": lambda new, x: new.apply(XOR, x, -1 if x.dtype.lower else 255),
     "Clip": _clipped,
     "Neg": lambda new, x: new.apply(SUB, 0, x),
     "Relu": lambda new, x: new.apply(MAX, x, 0),

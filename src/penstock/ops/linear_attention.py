@@ -40,8 +40,8 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     query, key, value = (
         _by_head(new, new.input(k), heads if k == 0 else kv_heads) for k in range(3)
     )
-    batch, _, steps, depth = query.type.shape
-    width = value.type.shape[-1]
+    batch, _, steps, depth = query.shape
+    width = value.shape[-1]
     require(steps <= MOST_STEPS, f"there are {steps} steps, must be at most {MOST_STEPS}")
     shape = (batch, kv_heads, depth, width)
     state = new.typed_constant(np.zeros(shape), DType.FLOAT32)
@@ -51,7 +51,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if rule in ("gated", "gated_delta"):
         decay = new.apply(PlainExp(), _by_head(new, new.input(4), kv_heads))
     if rule in ("delta", "gated_delta"):
-        beta = _by_head(new, new.input(5), min(kv_heads, node.input(5).type.shape[-1]))
+        beta = _by_head(new, new.input(5), min(kv_heads, node.input(5).shape[-1]))
     scale = node.real("scale", 0.0) or 1 / math.sqrt(depth)
     query = new.apply(MUL, query, scale)
     outputs: list[Value] = []
@@ -79,15 +79,15 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 def _by_head(new: RealNodes, x: Value, heads: int) -> Value:
     """(B, T, H * D) as (B, H, T, D)."""
-    batch, steps, width = x.type.shape
+    batch, steps, width = x.shape
     split = new.reshape(x, (batch, steps, heads, width // heads))
     return new.apply(Transpose((0, 2, 1, 3)), split)
 
 
 def _part(new: RealNodes, x: Value, axis: int, first: int, count: int) -> Value:
     """Indices of an axis, from the first on."""
-    start = [first if a == axis else 0 for a in range(x.type.rank)]
-    shape = [count if a == axis else extent for a, extent in enumerate(x.type.shape)]
-    if tuple(shape) == x.type.shape:
+    start = [first if a == axis else 0 for a in range(x.rank)]
+    shape = [count if a == axis else extent for a, extent in enumerate(x.shape)]
+    if tuple(shape) == x.shape:
         return x
-    return new.apply(Slice(tuple(start), tuple(shape), (1,) * x.type.rank), x)
+    return new.apply(Slice(tuple(start), tuple(shape), (1,) * x.rank), x)

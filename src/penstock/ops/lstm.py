@@ -88,7 +88,7 @@ def _read(node: ForeignNode) -> LstmOperands:
     require_rank(x.type, (3,), "input")
     real = is_plain_foreign(node)
     _require_plain(node, real)
-    first, second, _ = x.type.shape
+    first, second, _ = x.shape
     time_major = bool(node.integer("time_major"))
     steps, batch = (first, second) if time_major else (second, first)
     hidden, cell = node.state(HIDDEN), node.state(CELL)
@@ -105,7 +105,7 @@ def _read(node: ForeignNode) -> LstmOperands:
         _gates(node, [first + k for k in order], role)
         for first, role in ((WEIGHTS, "weights"), (RECURRENT, "recurrent"), (BIASES, "bias"))
     )
-    units = recurrent.type.shape[1]
+    units = recurrent.shape[1]
     for role, state in (("hidden", hidden), ("cell", cell)):
         require(
             state.type.elements == batch * units,
@@ -156,7 +156,7 @@ def _gates(node: ForeignNode, positions: Sequence[int], role: str) -> Value:
     arrays: list[Array] = [node.constant(k) for k in positions]
     shapes = {array.shape for array in arrays}
     require(len(shapes) == 1, f"{role} of the gates have shapes {sorted(shapes)}, must have one")
-    dtypes = {value.type.dtype for value in values}
+    dtypes = {value.dtype for value in values}
     require(len(dtypes) == 1, f"{role} of the gates have {len(dtypes)} element types, must have 1")
     require(arrays[0].ndim > 0 and arrays[0].size > 0, f"{role} of the gates are empty")
     joined = np.concatenate(arrays)
@@ -390,10 +390,10 @@ def _scales_of_steps(node: ForeignNode, first: int) -> tuple[float, ...]:
 
 def _hidden_of(rows: Value, layer: LstmOperands, hidden: Value) -> Made:
     """The node that takes the hidden state of each step from the rows that a layer computes."""
-    if rows.type.dtype is not DType.FLOAT32:
+    if rows.dtype is not DType.FLOAT32:
         return Made(LstmHidden(), (rows,), hidden)
     start = (0, 0, 0, layer.units)
-    return Made(Slice(start, hidden.type.shape, (1, 1, 1, 1)), (rows,), hidden)
+    return Made(Slice(start, hidden.shape, (1, 1, 1, 1)), (rows,), hidden)
 
 
 def rows_of_steps(
@@ -401,7 +401,7 @@ def rows_of_steps(
 ) -> tuple[Value, tuple[Made, ...]]:
     """The inputs (1, T, B, I), and the nodes that arrange them, which are free if the steps come
     first or there is one sequence."""
-    depth = x.type.shape[2]
+    depth = x.shape[2]
     shape = (1, steps, batch, depth)
     if steps_first or batch == 1:
         return reshaped(x, shape, name)
@@ -417,7 +417,7 @@ def _sequences(hidden: Value, layer: LstmOperands, output: Value) -> Iterable[Ma
         swapped = intermediate(output, shape, "by_sequence")
         yield Made(SWAP, (hidden,), swapped)
         hidden = swapped
-    yield Made(Reshape(output.type.shape), (hidden,), output)
+    yield Made(Reshape(output.shape), (hidden,), output)
 
 
 def _last_step(rows: Value, state: Value, layer: LstmOperands, k: int) -> Iterable[Made]:
@@ -426,7 +426,7 @@ def _last_step(rows: Value, state: Value, layer: LstmOperands, k: int) -> Iterab
     last = Value(f"{state.name}/last_step", state.type.with_shape(shape))
     yield Made(Slice((0, layer.steps - 1, 0, 0), shape, (1, 1, 1, 1)), (rows,), last)
     after = Value(f"{state.name}/after", state.type)
-    yield Made(Reshape(state.type.shape), (last,), after, assigns=k)
+    yield Made(Reshape(state.shape), (last,), after, assigns=k)
 
 
 def _quantised_clip(clip: float, cell: TensorType) -> int:

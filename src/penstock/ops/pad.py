@@ -158,7 +158,7 @@ def _fill(node: ForeignNode) -> int:
         return out.zero_point
     values = node.constant_ints(2)
     require(len(values) == 1, f"border has {len(values)} elements, must have 1")
-    if (value.type.dtype, value.type.scale, value.type.zero_point) != (
+    if (value.dtype, value.type.scale, value.type.zero_point) != (
         out.dtype,
         out.scale,
         out.zero_point,
@@ -178,14 +178,14 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if mode == "constant":  # the output's quantisation has to represent the border
         x, made = alike(node, x, "before_pad")
         yield from made
-    steps = _cropping(x.type.shape, before, after)
+    steps = _cropping(x.shape, before, after)
     before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
     if mode == "constant":
         steps.append(Pad(before, after, _onnx_fill(node, x)))
     elif mode == "reflect":
         steps.append(MirrorPad(before, after, 1))
     else:
-        shape = steps[0].result_type((x.type,)).shape if steps else x.type.shape
+        shape = steps[0].result_type((x.type,)).shape if steps else x.shape
         for axis, sides in enumerate(zip(before, after, strict=True)):
             if sides != (0, 0):
                 steps.append(Gather(axis, _repeating(shape[axis], *sides, mode)))
@@ -193,7 +193,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         made = node.between(op, x, label=f"padded{k}", like=x.type.quantisation)
         yield made
         x = made.output
-    yield from requantised(node, steps[-1] if steps else Reshape(x.type.shape), x)
+    yield from requantised(node, steps[-1] if steps else Reshape(x.shape), x)
 
 
 _MODES = ("constant", "reflect", "edge", "wrap")
@@ -205,14 +205,14 @@ def _padded_reals(
     """Nodes that pad real numbers with zeros, which the border then replaces, axis by axis."""
     real = RealNodes(node)
     x, border = real.input(0), _onnx_border(node)
-    for crop in _cropping(x.type.shape, before, after):
+    for crop in _cropping(x.shape, before, after):
         x = real.apply(crop, x)
     before, after = (tuple(max(pad, 0) for pad in pads) for pads in (before, after))
-    inside = x.type.shape
+    inside = x.shape
     x = real.apply(Pad(before, after, 0), x)
     for axis, extent in enumerate(inside if border else ()):
-        if x.type.shape[axis] > extent:
-            places = np.arange(x.type.shape[axis]) - before[axis]
+        if x.shape[axis] > extent:
+            places = np.arange(x.shape[axis]) - before[axis]
             is_outside = ((places < 0) | (places >= extent)).reshape(
                 -1, *(1,) * (len(inside) - axis - 1)
             )
@@ -276,7 +276,7 @@ def _onnx_border(node: OnnxNode) -> float:
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    before, after = constant_paddings(node, 1, node.input(0).type.rank)
+    before, after = constant_paddings(node, 1, node.input(0).rank)
     if node.name == "MIRROR_PAD":
         edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")
         op = MirrorPad(before, after, edge)

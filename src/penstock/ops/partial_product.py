@@ -146,9 +146,9 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """Deeploy's RequantShift of int32: a sum times a multiplier, plus an addend, shifted."""
     new, y = RealNodes(node), node.output().type
     x = new.integers(node.input(0))
-    shape = x.type.shape
-    x = new.reshape(x, (1,) * (2 - x.type.rank) + shape)
-    stated = stated_multipliers(node, x.type.shape[-1])
+    shape = x.shape
+    x = new.reshape(x, (1,) * (2 - x.rank) + shape)
+    stated = stated_multipliers(node, x.shape[-1])
     assert stated is not None, "the front end states them"
     op = RequantiseSums(stated, rounding=Rounding.SINGLE)
     found = new.apply(op, x, like=y.quantisation)

@@ -93,8 +93,8 @@ def _foreign_batch(node: ForeignNode) -> Iterable[Made]:
     require_rank(x.type, (3, 4), "input")
     blocks = node.constant_ints(1)
     require(
-        len(blocks) == x.type.rank - 2,
-        f"there are {len(blocks)} blocks, must be {x.type.rank - 2}",
+        len(blocks) == x.rank - 2,
+        f"there are {len(blocks)} blocks, must be {x.rank - 2}",
     )
     before, after = constant_paddings(node, 2, len(blocks))
     if node.name == "SPACE_TO_BATCH_ND":
@@ -203,7 +203,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 def _channels_first(node: OnnxNode, op: SpaceToDepth, blocks: int) -> Iterable[Made]:
     """SpaceToDepth whose channels are those of the input, of which each has its blocks."""
     made = node.between(op, node.input(0), label="blocks", like=node.input(0).type.quantisation)
-    channels = node.input(0).type.shape[-1]
+    channels = node.input(0).shape[-1]
     order = np.arange(blocks * channels).reshape(blocks, channels).T.ravel()
     yield made
     yield from requantised(node, Gather(3, tuple(int(k) for k in order)), made.output)

@@ -137,10 +137,10 @@ def _reduced(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     if name == "SUMSQUARE":
         x = new.apply(MUL, x, x)
     elif name == "L1":
-        zero = new.typed_constant(np.array(0), x.type.dtype)
+        zero = new.typed_constant(np.array(0), x.dtype)
         x = new.apply(MAX, x, new.apply(SUB, zero, x))
     y = new.apply(PlainReduction(ReductionFunction.SUM, axes), x)
     if name == "MEAN":
-        count = math.prod(x.type.shape[axis] for axis in axes)
-        y = new.apply(DIV, y, new.typed_constant(np.array(count), x.type.dtype))
+        count = math.prod(x.shape[axis] for axis in axes)
+        y = new.apply(DIV, y, new.typed_constant(np.array(count), x.dtype))
     return new.result(y)

@@ -191,7 +191,7 @@ def _resampled(new: RealNodes, x: Value, taps: dict[int, RealTaps]) -> Value:
     if {1, 2} <= taps.keys() and taps[1].size * taps[2].size <= MOST_JOINT_TAPS:
         x = new.apply(PlainResample(taps.pop(1), taps.pop(2)), x)
     for a, axis in taps.items():
-        shape = x.type.shape
+        shape = x.shape
         outer, inner = math.prod(shape[:a]), math.prod(shape[a + 1 :])
         if a == 1:  # rows of images stay rows, which need not be there at once
             x = new.apply(PlainResample(axis, RealTaps.unchanged(shape[2])), x)
@@ -242,7 +242,7 @@ def real_bilinear(node: ForeignNode) -> Iterable[Made]:
     x = new.input(0)
     rows, columns = (
         _bilinear(extent, count, sampling)
-        for extent, count in zip(x.type.shape[1:3], outputs, strict=True)
+        for extent, count in zip(x.shape[1:3], outputs, strict=True)
     )
     return new.result(new.apply(PlainResample(rows, columns), x))
 

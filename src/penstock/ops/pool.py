@@ -331,7 +331,7 @@ def _norm_pool(node: OnnxNode) -> Iterable[Made]:
 
 def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Iterable[Made]:
     """Nodes that average the elements under each window that are not padding."""
-    _, height, width, _ = x.type.shape
+    _, height, width, _ = x.shape
     counts = tuple(map(_counts, (rows, columns), (height, width)))
     uniform = all(len(set(of_axis)) == 1 for of_axis in counts)
     ratio = x.type.scale / node.output().type.scale
@@ -362,14 +362,14 @@ def _in_parts(
     counts: tuple[tuple[int, ...], ...],
 ) -> Iterable[Made]:
     """Averages by parts of the output in which every window counts as many elements."""
-    name, (batch, _, _, channels) = node.output().name, x.type.shape
+    name, (batch, _, _, channels) = node.output().name, x.shape
     bands: list[Value] = []
     for h in _runs(counts[0]):
         pieces: list[Value] = []
         for w in _runs(counts[1]):
             out = Region.of((0, batch), h, w, (0, channels))
-            windows = sliding.cropped(rows, columns, x.type.shape, out)
-            read = sliding.needs(rows, columns, x.type.shape, out)
+            windows = sliding.cropped(rows, columns, x.shape, out)
+            read = sliding.needs(rows, columns, x.shape, out)
             require(windows is not None, "a window lies in the padding alone: it has no average")
             assert windows is not None
             label = f"part_{h[0]}_{w[0]}"
@@ -490,7 +490,7 @@ class PlainMaxPool2D(_PlainPool):
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     is_max, clamp = node.name == "MAX_POOL_2D", fused_activation(node)
-    if node.input(0).type.dtype is DType.FLOAT32:
+    if node.input(0).dtype is DType.FLOAT32:
         plain = PlainMaxPool2D if is_max else PlainAveragePool2D
         yield unary_node(plain(*windows(node), Limits.of(clamp)), node, DType.FLOAT32)
         return
@@ -523,7 +523,7 @@ def _volume_pool(node: OnnxNode) -> Iterable[Made]:
         for window in onnx_pooling_windows(volumes.of_axes(_stated(node), axes, x))[: len(axes)]
     ]
     counts = np.ones((), np.int64)
-    for window, told, extent in zip((planes[0], *image), stated, x.type.shape[1:4], strict=True):
+    for window, told, extent in zip((planes[0], *image), stated, x.shape[1:4], strict=True):
         ends = (told.before, told.after) if node.integer("count_include_pad") else (0, 0)
         counts = np.multiply.outer(counts, volumes.counts(window, extent, *ends))
     require(bool(counts.all()), "a window lies in the padding alone: it has no average")
@@ -532,7 +532,7 @@ def _volume_pool(node: OnnxNode) -> Iterable[Made]:
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
-    if node.input(0).type.rank == volumes.RANK:
+    if node.input(0).rank == volumes.RANK:
         return _volume_pool(node)
     if node.name.endswith("LpPool"):
         return _norm_pool(node)

@@ -144,8 +144,8 @@ def nodes(
         node.input(0), layer.steps, layer.batch, not layer.batch_first, f"{layer.name}/inputs"
     )
     yield from arranged
-    if isinstance(op, PlainRecurrence) and x.type.dtype is not DType.FLOAT32:
-        real = Value(f"{layer.name}/real_inputs", TensorType(x.type.shape, DType.FLOAT32))
+    if isinstance(op, PlainRecurrence) and x.dtype is not DType.FLOAT32:
+        real = Value(f"{layer.name}/real_inputs", TensorType(x.shape, DType.FLOAT32))
         yield Made(Dequantize(), (x,), real)
         x = real
     for direction in range(len(layer.backwards)):
@@ -257,7 +257,7 @@ def _real_constant(layer: _Layer, k: int, d: int, label: str) -> Value:
 
 
 def _reversed(x: Value, name: str) -> Made:
-    shape = x.type.shape
+    shape = x.shape
     op = Slice((0, shape[1] - 1, 0, 0), shape, (1, -1, 1, 1))
     return Made(op, (x,), Value(name, x.type))
 
@@ -279,19 +279,19 @@ def _initial_state(layer: _Layer, k: int, d: int) -> Iterator[Made]:
     value = layer.node.optional(k)
     if value is None or value.data is not None:
         return
-    _require_states(layer, value.type.shape)
+    _require_states(layer, value.shape)
     name = f"{layer.label(d)}/initial{k}"
     if len(layer.backwards) > 1:
         axis = int(layer.batch_first)
         start = (0,) * axis + (d,) + (0,) * (2 - axis)
-        piece = tuple(1 if a == axis else e for a, e in enumerate(value.type.shape))
+        piece = tuple(1 if a == axis else e for a, e in enumerate(value.shape))
         one = Value(f"{name}_direction", value.type.with_shape(piece))
         yield Made(Slice(start, piece, (1, 1, 1)), (value,), one)
         value = one
     shape = (layer.batch, layer.units)
     flat = Value(f"{name}_state", value.type.with_shape(shape))
     yield Made(Reshape(shape), (value,), flat)
-    if value.type.dtype is not DType.FLOAT32:
+    if value.dtype is not DType.FLOAT32:
         real = Value(name, TensorType(shape, DType.FLOAT32))
         yield Made(Dequantize(), (flat,), real)
 
@@ -332,7 +332,7 @@ def _output(layer: _Layer, rows: list[Value], k: int) -> Iterator[Made]:
         made = tuple(_of_direction(layer, steps, k, name, d))
         yield from made
         parts.append(made[-1].output)
-    shape = tuple(e * len(parts) if a == axis else e for a, e in enumerate(parts[0].type.shape))
+    shape = tuple(e * len(parts) if a == axis else e for a, e in enumerate(parts[0].shape))
     op = Concatenation(axis) if len(parts) > 1 else Reshape(shape)
     found = Value(output.name, parts[0].type.with_shape(shape))
     yield Made(op, tuple(parts), found)
@@ -343,10 +343,10 @@ def _of_direction(layer: _Layer, rows: Value, k: int, name: str, d: int) -> Iter
     q = layer.node.output(k).type.quantisation
     batch, steps, units = layer.batch, layer.steps, layer.units
     first = 0 if k == 0 else steps - 1
-    end = units if k == CELL_OUTPUT else rows.type.shape[3]
+    end = units if k == CELL_OUTPUT else rows.shape[3]
     lower = end - units if q is None else 0
     shape = (1, steps - first, batch, end - lower)
-    if shape != rows.type.shape:
+    if shape != rows.shape:
         taken = Value(f"{name}/states", rows.type.with_shape(shape))
         yield Made(Slice((0, first, 0, lower), shape, (1, 1, 1, 1)), (rows,), taken)
         rows = taken
@@ -477,9 +477,7 @@ class RealLstm(RealRecurrence):
 
 def _is_plain(node: OnnxNode) -> bool:
     """Whether inputs or weights of a layer are real numbers without quantisation."""
-    return any(
-        node.input(k).type.dtype is DType.FLOAT32 and not (k and node.assumed) for k in range(3)
-    )
+    return any(node.input(k).dtype is DType.FLOAT32 and not (k and node.assumed) for k in range(3))
 
 
 def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:

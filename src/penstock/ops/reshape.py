@@ -70,7 +70,7 @@ def keeps_extents(node: Node) -> bool:
     """Return whether a node is a reshape that only adds or drops axes of extent 1."""
     if not isinstance(node.op, Reshape):
         return False
-    shapes = node.inputs[0].type.shape, node.op.shape
+    shapes = node.inputs[0].shape, node.op.shape
     x, y = ([extent for extent in shape if extent != 1] for shape in shapes)
     return x == y
 
@@ -131,7 +131,7 @@ class Shape(OperatorDefaults):
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     y = node.output()
     if node.name in ("RANK", "RANGE", "BROADCAST_ARGS"):
-        numbers = _numbers(node).astype(y.type.dtype.value)
+        numbers = _numbers(node).astype(y.dtype.value)
         known = Value(f"{y.name}/known", y.type.with_shape(numbers.shape), Data.of(numbers))
         yield Made(Reshape(numbers.shape), (known,), y)
         return
@@ -141,19 +141,19 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         return
     if node.name == "SHAPE":
         require_dtype(y.type, (DType.INT32, DType.INT64), "output")
-    op = Shape(y.type.dtype) if node.name == "SHAPE" else Reshape(y.type.shape)
+    op = Shape(y.dtype) if node.name == "SHAPE" else Reshape(y.shape)
     yield Made(op, (node.input(0),), y)
 
 
 def _numbers(node: ForeignNode) -> Array:
     """What is known of shapes and constants."""
     if node.name == "RANK":
-        return np.array(node.input(0).type.rank)
+        return np.array(node.input(0).rank)
     if node.name == "RANGE":
         start, limit, step = (node.constant(k).item() for k in range(3))
         require(step != 0, "the step of the range is 0")
         count = max(0, math.ceil((limit - start) / step))
-        steps = np.full(count, step, node.output().type.dtype.value)
+        steps = np.full(count, step, node.output().dtype.value)
         steps[:1] = start
         return np.cumsum(steps, dtype=steps.dtype)  # each rounded, as in the reference
     shapes = [node.constant_ints(k) for k in range(2)]

@@ -150,7 +150,7 @@ def reciprocals(total: Int64s, bits: int) -> tuple[Int64s, Int64s]:
 
 def _require_addable(node: ForeignNode, most: int) -> None:
     """Raises UnsupportedError unless vectors of the input have at most so many elements."""
-    depth = node.input(0).type.shape[-1:]
+    depth = node.input(0).shape[-1:]
     if depth > (most,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {most} add up")
 
@@ -173,10 +173,10 @@ def _foreign_softmax(node: ForeignNode) -> Iterable[Made]:
 def _onnx_softmax(node: OnnxNode) -> Iterable[Made]:
     x = node.input(0)
     y = node.output().type.quantisation
-    if y is None or x.type.dtype is DType.FLOAT32:
+    if y is None or x.dtype is DType.FLOAT32:
         yield from real_elementwise(node, PlainSoftmax())
         return
-    if not x.type.shape:
+    if not x.shape:
         raise node.unsupported("input is a scalar, must have at least one axis")
     _require_addable(node, MOST_ELEMENTS)
     if y.scales[0] >= PROBABILITIES.scales[0]:
@@ -253,7 +253,7 @@ class PlainLogSoftmax(RowVectors):
 
 
 def _foreign_logarithm(node: ForeignNode) -> Iterable[Made]:
-    if node.output().type.dtype is DType.FLOAT32:
+    if node.output().dtype is DType.FLOAT32:
         yield Made(PlainLogSoftmax(), (node.input(0),), node.output())
         return
     require_output_steps(node, 16, 127)

@@ -63,15 +63,15 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 def _part(new: RealNodes, x: Value, k: int) -> Value:
     """Element k of the vectors along the last axis, without that axis."""
-    *outer, _ = x.type.shape
+    *outer, _ = x.shape
     op = Slice((*(0,) * len(outer), k), (*outer, 1), (1,) * (len(outer) + 1))
     return new.reshape(new.apply(op, x), tuple(outer))
 
 
 def _pixels(new: RealNodes, x: Value) -> Value:
     """(N, C, spatial axes) as a list of pixels."""
-    batch, channels, *extents = x.type.shape
-    last = (0, *range(2, x.type.rank), 1)
+    batch, channels, *extents = x.shape
+    last = (0, *range(2, x.rank), 1)
     return new.reshape(new.apply(Transpose(last), x), (batch * math.prod(extents), channels))
 
 
@@ -95,16 +95,16 @@ def _gathered(
         place = new.apply(ADD, new.apply(MUL, place, extent), index)
         if tap.weight is not None:
             weight = tap.weight if weight is None else weight * tap.weight
-    found = Term(new, new.apply(GatherNd(), pixels, new.reshape(place, (*place.type.shape, 1))))
+    found = Term(new, new.apply(GatherNd(), pixels, new.reshape(place, (*place.shape, 1))))
     if weight is None:
         return found, None
-    return found, new.reshape(weight.value, (*weight.value.type.shape, 1))
+    return found, new.reshape(weight.value, (*weight.value.shape, 1))
 
 
 def _grid_sampled(new: RealNodes) -> Value:
     node, x, grid = new.node, new.input(0), new.input(1)
-    batch, _, *extents = x.type.shape
-    _, *outputs, count = grid.type.shape
+    batch, _, *extents = x.shape
+    _, *outputs, count = grid.shape
     require(count == len(extents), f"positions have {count} coordinates, must be {len(extents)}")
     mode = node.text("mode", "linear").removeprefix("bi")
     require(mode in ("nearest", "linear", "cubic"), f"mode is {mode!r:.60}")
@@ -190,8 +190,8 @@ def _bounded(index: Term, weight: Term | None, extent: int, padding: str, align:
 def _regions(new: RealNodes) -> Value:
     """RoiAlign with a fixed number of samples."""
     node, x, rois = new.node, new.input(0), new.input(1)
-    extents = x.type.shape[2:]
-    count, ratio = rois.type.shape[0], node.integer("sampling_ratio")
+    extents = x.shape[2:]
+    count, ratio = rois.shape[0], node.integer("sampling_ratio")
     if ratio <= 0:
         raise node.unsupported(
             "sampling_ratio is 0, must be fixed: it decides the work of a region"
@@ -217,7 +217,7 @@ def _regions(new: RealNodes) -> Value:
     assert total is not None
     # Samples of a row of the result: the rows, then the columns.
     for axis, size in ((0, sizes[0]), (1, sizes[1])):
-        shape = total.value.type.shape
+        shape = total.value.shape
         outer, inner = math.prod(shape[: axis + 1]), math.prod(shape[axis + 2 :])
         split = new.reshape(total.value, (outer, size, ratio, inner))
         reduce = PlainReduction(ReductionFunction.MAX, (2,)) if mode == "max" else PlainSum((2,))
@@ -232,7 +232,7 @@ def _region_taps(
     new: RealNodes, rois: Value, k: int, samples: int, extent: int, scale: float, half: bool
 ) -> tuple[_Tap, _Tap]:
     """The two taps along an axis of each sample; k: the coordinate at which regions begin."""
-    count = rois.type.shape[0]
+    count = rois.shape[0]
     start, end = (
         Term(new, _part(new, rois, c)) * scale - (0.5 if half else 0.0) for c in (k, k + 2)
     )
@@ -277,8 +277,8 @@ def _added_windows(new: RealNodes) -> Value:
     """Col2Im: each element is added at its place in the padded image, which is then cropped."""
     node, x = new.node, new.input(0)
     image, block = node.constant_ints(1), node.constant_ints(2)
-    rank, batch = len(image), x.type.shape[0]
-    channels = x.type.shape[1] // math.prod(block)
+    rank, batch = len(image), x.shape[0]
+    channels = x.shape[1] // math.prod(block)
     pads = node.integers("pads", (0,) * 2 * rank)
     strides = node.integers("strides", (1,) * rank)
     dilations = node.integers("dilations", (1,) * rank)

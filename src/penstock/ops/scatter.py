@@ -139,7 +139,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def _foreign_sums(node: ForeignNode) -> Iterator[Made]:
-    scatters, shape = node.name == "SCATTER_ND", node.output().type.shape
+    scatters, shape = node.name == "SCATTER_ND", node.output().shape
     places, updates = node.input(int(not scatters)), node.input(int(scatters))
     require_dtype(updates.type, (DType.FLOAT32, DType.INT32), "updates")
     if scatters:
@@ -148,14 +148,14 @@ def _foreign_sums(node: ForeignNode) -> Iterator[Made]:
     new = RealNodes(onnx_form(node, "ScatterND"))
     indices = new.integers(places)
     if not scatters:
-        indices = new.reshape(indices, (*places.type.shape, 1))
+        indices = new.reshape(indices, (*places.shape, 1))
     if indices.data is not None:
-        found = indices.array.reshape(-1, indices.type.shape[-1])
+        found = indices.array.reshape(-1, indices.shape[-1])
         inside = (found >= 0) & (found < np.array(shape[: found.shape[1]]))
         require(bool(inside.all()), f"it writes outside of the output's shape {list(shape)}")
-    zeros = new.typed_constant(np.zeros(shape), updates.type.dtype)
+    zeros = new.typed_constant(np.zeros(shape), updates.dtype)
     if updates.data is not None:
-        updates = new.typed_constant(updates.array, updates.type.dtype)
+        updates = new.typed_constant(updates.array, updates.dtype)
     return new.result(new.apply(ScatterNd(Reduction.ADD), zeros, indices, updates))
 
 
@@ -197,12 +197,12 @@ def wrapped(new: RealNodes, indices: Value, extent: int) -> Value:
 
 def _at_indices(new: RealNodes, x: Value) -> Value:
     """Positions along an axis that is moved to the front."""
-    axis = resolved_axis(new.node.integer("axis"), x.type.rank)
+    axis = resolved_axis(new.node.integer("axis"), x.rank)
     if axis:
-        x = new.apply(Transpose((axis, *(a for a in range(x.type.rank) if a != axis))), x)
-    indices = wrapped(new, new.plain(1), x.type.shape[0])
-    outer, rank = indices.type.rank, indices.type.rank + x.type.rank - 1
-    y = new.apply(GatherNd(), x, new.reshape(indices, (*indices.type.shape, 1)))
+        x = new.apply(Transpose((axis, *(a for a in range(x.rank) if a != axis))), x)
+    indices = wrapped(new, new.plain(1), x.shape[0])
+    outer, rank = indices.rank, indices.rank + x.rank - 1
+    y = new.apply(GatherNd(), x, new.reshape(indices, (*indices.shape, 1)))
     if axis:
         places = (*range(outer, outer + axis), *range(outer), *range(outer + axis, rank))
         y = new.apply(Transpose(places), y)
@@ -212,8 +212,8 @@ def _at_indices(new: RealNodes, x: Value) -> Value:
 def _positions(new: RealNodes, x: Value, batch: int) -> Value:
     """Positions of input 1 in x, those of batches with the indices of their batch."""
     given = new.integers(new.plain(1))
-    *shape, depth = given.type.shape
-    extents = np.array(x.type.shape[batch : batch + depth])
+    *shape, depth = given.shape
+    extents = np.array(x.shape[batch : batch + depth])
     if given.data is not None:
         found = new.typed_constant(given.array % extents, DType.INT32)
     else:
@@ -227,9 +227,9 @@ def _positions(new: RealNodes, x: Value, batch: int) -> Value:
 
 def _axis_places(new: RealNodes, x: Value) -> Value:
     """For each index in input 1 along an axis, the place of its element in the flattened x."""
-    shape, indices = x.type.shape, new.plain(1)
+    shape, indices = x.shape, new.plain(1)
     axis = resolved_axis(new.node.integer("axis"), len(shape))
-    return _flat_places(new, shape, axis, wrapped(new, indices, shape[axis]), indices.type.shape)
+    return _flat_places(new, shape, axis, wrapped(new, indices, shape[axis]), indices.shape)
 
 
 def _flat_places(
@@ -247,7 +247,7 @@ def _flat_places(
 def at_places(new: RealNodes, x: Value, places: Value) -> Value:
     """Elements of the flattened x."""
     flat = new.reshape(x, (x.type.elements,))
-    return new.apply(GatherNd(), flat, new.reshape(places, (*places.type.shape, 1)))
+    return new.apply(GatherNd(), flat, new.reshape(places, (*places.shape, 1)))
 
 
 def _scattered(new: RealNodes, op: ScatterNd, x: Value, places: Value, updates: Value) -> Value:
@@ -255,7 +255,7 @@ def _scattered(new: RealNodes, op: ScatterNd, x: Value, places: Value, updates: 
     flat = new.reshape(x, (x.type.elements,))
     positions = new.reshape(places, (places.type.elements, 1))
     y = new.apply(op, flat, positions, new.reshape(updates, (updates.type.elements,)))
-    return new.reshape(y, x.type.shape)
+    return new.reshape(y, x.shape)
 
 
 def _reversed(new: RealNodes, x: Value) -> Value:
@@ -263,7 +263,7 @@ def _reversed(new: RealNodes, x: Value) -> Value:
     node = new.node
     time, batch = node.integer("time_axis"), node.integer("batch_axis", 1)
     require({time, batch} == {0, 1}, f"axes are {time} and {batch}, must be 0 and 1")
-    steps, count = x.type.shape[time], x.type.shape[batch]
+    steps, count = x.shape[time], x.shape[batch]
     lengths = new.reshape(new.integers(new.plain(1)), (count, 1) if batch == 0 else (1, count))
     shape = (1, steps) if time else (steps, 1)
     places = new.typed_constant(np.arange(steps).reshape(shape), DType.INT32)
@@ -271,7 +271,7 @@ def _reversed(new: RealNodes, x: Value) -> Value:
     backwards = new.apply(SUB, last, places)
     inside = new.apply(PlainCompare(Relation.LESS), places, lengths)
     found = new.apply(Select(), inside, backwards, places)
-    whole = x.type.shape[:2]
+    whole = x.shape[:2]
     others = new.typed_constant(np.indices(whole)[batch][..., np.newaxis], DType.INT32)
     parts = (new.reshape(found, (*whole, 1)), others)
     return new.apply(
@@ -281,14 +281,14 @@ def _reversed(new: RealNodes, x: Value) -> Value:
 
 def _updated(new: RealNodes, x: Value) -> Value:
     """TensorScatter: steps of each batch of a cache are replaced from an index on."""
-    node, update, shape = new.node, new.plain(1), x.type.shape
+    node, update, shape = new.node, new.plain(1), x.shape
     axis = resolved_axis(node.integer("axis", -2), len(shape))
-    steps = np.arange(update.type.shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
+    steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
     places = new.typed_constant(steps, DType.INT32)
     if node.optional(2) is not None:
         first = new.integers(new.plain(2))
         places = new.apply(ADD, new.reshape(first, (shape[0], *(1,) * (len(shape) - 1))), places)
     if node.text("mode", "linear") == "circular":
         places = wrapped(new, places, shape[axis])
-    places = _flat_places(new, shape, axis, places, update.type.shape)
+    places = _flat_places(new, shape, axis, places, update.shape)
     return _scattered(new, ScatterNd(), x, places, update)

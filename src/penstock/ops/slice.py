@@ -33,7 +33,7 @@ def strided_bounds(node: ForeignNode) -> Bounds:
 
     Negative indices count from the end, indices outside are clamped, a masked index is the end of
     the axis at which the slice starts or stops."""
-    shape = node.input(0).type.shape
+    shape = node.input(0).shape
     begins, ends, steps = (node.constant_ints(k) for k in (1, 2, 3))
     require(
         len(begins) == len(ends) == len(steps) == len(shape),
@@ -83,7 +83,7 @@ def item_of_split(node: Node, nodes: Iterable[Node]) -> int | None:
         parts count as equal."""
     if not isinstance(node.op, Slice) or not _is_along_one_axis(node.op, node.site):
         return None
-    source, shape, op = node.inputs[0], node.inputs[0].type.shape, node.op
+    source, shape, op = node.inputs[0], node.inputs[0].shape, node.op
     axis = next(a for a, pair in enumerate(zip(op.shape, shape, strict=True)) if ne(*pair))
     parts = {
         other.op.start[axis]: other.op.shape[axis]
@@ -163,9 +163,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         case "SPLIT":
             value, parts = node.input(1), len(node.outputs)
             node.require_count("num_splits", parts, "outputs")
-            axis = one_axis(node, 0, value.type.rank)
-            size, rest = divmod(value.type.shape[axis], max(parts, 1))
-            require(not rest, f"{value.type.shape[axis]} does not split into {parts} equal parts")
+            axis = one_axis(node, 0, value.rank)
+            size, rest = divmod(value.shape[axis], max(parts, 1))
+            require(not rest, f"{value.shape[axis]} does not split into {parts} equal parts")
             yield from _pieces(node, value, axis, (size,) * parts)
         case "SPLIT_V":
             yield from _split_sizes(node)
@@ -177,10 +177,10 @@ def _box(node: ForeignNode) -> Made:
     value = node.input(0)
     start, sizes = node.constant_ints(1), node.constant_ints(2)
     require(
-        len(start) == len(sizes) == value.type.rank,
-        f"slice has {len(start)} starts and {len(sizes)} sizes, must have {value.type.rank}",
+        len(start) == len(sizes) == value.rank,
+        f"slice has {len(start)} starts and {len(sizes)} sizes, must have {value.rank}",
     )
-    triples = zip(start, sizes, value.type.shape, strict=True)
+    triples = zip(start, sizes, value.shape, strict=True)
     shape = tuple(extent - first if size == -1 else size for first, size, extent in triples)
     return Made(Slice(start, shape, (1,) * len(shape)), (value,), node.output())
 
@@ -193,8 +193,8 @@ def _strided(node: ForeignNode) -> Iterable[Made]:
 
 def _reverse(node: ForeignNode) -> Made:
     value = node.input(0)
-    axes = constant_axes(node, 1, value.type.rank)
-    shape = value.type.shape
+    axes = constant_axes(node, 1, value.rank)
+    shape = value.shape
     start = tuple(extent - 1 if axis in axes else 0 for axis, extent in enumerate(shape))
     step = tuple(-1 if axis in axes else 1 for axis in range(len(shape)))
     return Made(Slice(start, shape, step), (value,), node.output())
@@ -203,29 +203,29 @@ def _reverse(node: ForeignNode) -> Made:
 def _split_sizes(node: ForeignNode) -> Iterable[Made]:
     value = node.input(0)
     node.require_count("num_splits", len(node.outputs), "outputs")
-    sizes, axis = node.constant_ints(1), one_axis(node, 2, value.type.rank)
+    sizes, axis = node.constant_ints(1), one_axis(node, 2, value.rank)
     require(sizes.count(-1) <= 1, f"sizes are {list(sizes)}, at most one may be -1")
-    rest = value.type.shape[axis] - sum(size for size in sizes if size != -1)
+    rest = value.shape[axis] - sum(size for size in sizes if size != -1)
     return _pieces(node, value, axis, tuple(rest if size == -1 else size for size in sizes))
 
 
 def _unpack(node: ForeignNode) -> Iterable[Made]:
     value = node.input(0)
     node.require_count("num", len(node.outputs), "outputs")
-    axis = resolved_axis(node.integer("axis"), value.type.rank)
-    return _pieces(node, value, axis, (1,) * value.type.shape[axis])
+    axis = resolved_axis(node.integer("axis"), value.rank)
+    return _pieces(node, value, axis, (1,) * value.shape[axis])
 
 
 def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) -> Iterable[Made]:
     require(
-        len(sizes) == len(node.outputs) and sum(sizes) == value.type.shape[axis],
+        len(sizes) == len(node.outputs) and sum(sizes) == value.shape[axis],
         f"{len(node.outputs)} outputs of sizes {list(sizes)} along axis {axis}; the input has "
-        f"{value.type.shape[axis]}",
+        f"{value.shape[axis]}",
     )
     first = 0
     for size, output in zip(sizes, node.outputs, strict=True):
-        start = tuple(first if a == axis else 0 for a in range(value.type.rank))
-        shape = tuple(size if a == axis else extent for a, extent in enumerate(value.type.shape))
+        start = tuple(first if a == axis else 0 for a in range(value.rank))
+        shape = tuple(size if a == axis else extent for a, extent in enumerate(value.shape))
         yield from _then_reshape(Slice(start, shape, (1,) * len(shape)), value, output)
         first += size
 
@@ -239,7 +239,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     if node.name == "Split":
         yield from _onnx_split(node)
         return
-    x = node.input(0).type.shape
+    x = node.input(0).shape
     starts, ends = node.listed("starts", 1) or (), node.listed("ends", 2) or ()
     axes = node.listed("axes", 3) or tuple(range(len(starts)))
     steps = node.listed("steps", 4) or (1,) * len(starts)
@@ -259,7 +259,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 def _onnx_split(node: OnnxNode) -> Iterable[Made]:
     x, axis = node.input(0), node.axis(node.integer("axis"))
-    extent, count = x.type.shape[axis], len(node.outputs)
+    extent, count = x.shape[axis], len(node.outputs)
     size = -(-extent // max(1, count))
     even = tuple(min(size, extent - k * size) for k in range(count))
     sizes = node.listed("split", 1) or even
@@ -267,8 +267,8 @@ def _onnx_split(node: OnnxNode) -> Iterable[Made]:
         len(sizes) == count and sum(sizes) == extent and min(sizes) >= 0,
         f"pieces are {list(sizes)}, must be {count} that make {extent}",
     )
-    zeros, ones = (0,) * x.type.rank, (1,) * x.type.rank
+    zeros, ones = (0,) * x.rank, (1,) * x.rank
     for k, piece in enumerate(sizes):
         start = (*zeros[:axis], sum(sizes[:k]), *zeros[axis + 1 :])
-        shape = (*x.type.shape[:axis], piece, *x.type.shape[axis + 1 :])
+        shape = (*x.shape[:axis], piece, *x.shape[axis + 1 :])
         yield from requantised(node, Slice(start, shape, ones), x, k=k)

@@ -35,12 +35,12 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 
 def _transform(new: RealNodes) -> Value:
     node, x = new.node, new.input(0)
-    *shape, parts = x.type.shape
+    *shape, parts = x.shape
     if node.opset < 20:
         axis = node.integer("axis", 1)
     else:
         axis = -2 if node.optional(2) is None else node.constant_ints(2)[0]
-    axis = resolved_axis(axis, x.type.rank)
+    axis = resolved_axis(axis, x.rank)
     inverse, onesided = bool(node.integer("inverse")), bool(node.integer("onesided"))
     if inverse and not onesided:
         # What ONNX's tests expect of zeros is the rounding of an algorithm.
@@ -54,7 +54,7 @@ def _transform(new: RealNodes) -> Value:
     require(length > 0, f"the length is {length}, must be positive")
     matrix = _matrix(extent, parts, length, inverse=inverse, onesided=onesided)
     # The transformed axis before the parts, for the product, and back.
-    rank = x.type.rank
+    rank = x.rank
     order = (*(a for a in range(rank) if a not in (axis, rank - 1)), axis, rank - 1)
     rows = new.reshape(new.apply(Transpose(order), x), (-1, extent * parts))
     y = _product(new, rows, matrix)
@@ -84,7 +84,7 @@ def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bo
 
 def _frames(new: RealNodes) -> Value:
     node, x = new.node, new.input(0)
-    batch, extent, parts = x.type.shape if x.type.rank == 3 else (*x.type.shape, 1)
+    batch, extent, parts = x.shape if x.rank == 3 else (*x.shape, 1)
     (step,) = node.constant_ints(1)
     window = None if node.optional(2) is None else new.input(2)
     size = window.type.elements if window is not None else extent

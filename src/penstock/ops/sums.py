@@ -227,7 +227,7 @@ def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
 def _layer_norm(node: OnnxNode) -> Iterable[Made]:
     """ONNX LayerNormalization, of vectors with a row each."""
     x = node.input(0)
-    shape, axis = x.type.shape, node.integer("axis", -1)
+    shape, axis = x.shape, node.integer("axis", -1)
     require(-len(shape) <= axis < len(shape), f"axis is {axis}, rank is {len(shape)}")
     inner = shape[axis % len(shape) :]
     vectors = (math.prod(shape) // math.prod(inner), 1, math.prod(inner))
@@ -250,7 +250,7 @@ def _instance_norm(node: OnnxNode) -> Iterable[Made]:
 def _group_norm(node: OnnxNode) -> Iterable[Made]:
     """ONNX GroupNormalization.  Before opset 21, scale and offset are those of groups."""
     x, groups = node.input(0), node.integer("num_groups")
-    batch, height, width, channels = x.type.shape
+    batch, height, width, channels = x.shape
     require(
         groups > 0 and channels % groups == 0,
         f"num_groups is {groups}, there are {channels} channels",
@@ -258,7 +258,7 @@ def _group_norm(node: OnnxNode) -> Iterable[Made]:
     count = channels // groups
     real = RealNodes(node)
     y, _, _ = _standardised(real, real.reshape(x, (batch, height * width, groups, count)), (1, 3))
-    y = real.reshape(y, x.type.shape)
+    y = real.reshape(y, x.shape)
     times = count if node.opset < 21 else 1
     return real.result(_scaled(node, real, y, lambda numbers: np.repeat(numbers, times)))
 
@@ -269,7 +269,7 @@ def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> tuple[Val
 
     The mean is corrected by that of the differences: where all elements are equal, so that the
     deviation is the root of epsilon, the rounding of the mean would count many times."""
-    count = real.constant(math.prod(x.type.shape[axis] for axis in axes), "count")
+    count = real.constant(math.prod(x.shape[axis] for axis in axes), "count")
     epsilon = real.constant(real.node.real("epsilon", 1e-5), "epsilon")
     total = PlainSum(axes)
     mean = Term(real, real.real(x)).to(total) / count
@@ -296,7 +296,7 @@ def _scaled(node: OnnxNode, real: RealNodes, y: Value, arranged: Callable[[Array
 
 def _arranged(real: RealNodes, numbers: Value, arranged: Callable[[Array], Array]) -> Value:
     """Computed numbers, arranged as constants are."""
-    places = arranged(np.arange(numbers.type.elements).reshape(numbers.type.shape))
+    places = arranged(np.arange(numbers.type.elements).reshape(numbers.shape))
     flat = real.reshape(numbers, (numbers.type.elements,))
     if places.ravel().tolist() == list(range(numbers.type.elements)):
         return real.reshape(flat, places.shape)
@@ -307,12 +307,12 @@ def _local_response(node: OnnxNode) -> Iterable[Made]:
     """ONNX LRN: x / (bias + alpha / size * squares of near channels) ** beta."""
     real, size = RealNodes(node), node.integer("size")
     x = Term(real, real.input(0))
-    before, (*outer, channels) = (size - 1) // 2, x.value.type.shape
+    before, (*outer, channels) = (size - 1) // 2, x.value.shape
     require(size > 0, f"size is {size}, must be positive")
     zeros = (0,) * len(outer)
     pads = Pad((*zeros, before), (*zeros, size - 1 - before), 0)
     wide = x.to(Square()).to(pads)
-    shape, steps = (*outer, channels), (1,) * len(x.value.type.shape)
+    shape, steps = (*outer, channels), (1,) * len(x.value.shape)
     total, *others = (wide.to(Slice((*zeros, k), shape, steps)) for k in range(size))
     for other in others:
         total += other
@@ -352,7 +352,7 @@ class Mean(_ScaledTotal):
 def _pooled(node: OnnxNode) -> Iterable[Made]:
     """The mean of images, or of volumes, whose planes count as rows of one image."""
     x, y = node.input(0), node.output()
-    batch, *extents, channels = x.type.shape
+    batch, *extents, channels = x.shape
     if len(extents) == 2:
         yield from _mean(node, (1, 2))
         return
@@ -368,7 +368,7 @@ def _mean(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     if is_real(node):
         real = RealNodes(node)
         total = real.apply(PlainSum(axes), real.input(0))
-        count = math.prod(node.input(0).type.shape[axis] for axis in axes)
+        count = math.prod(node.input(0).shape[axis] for axis in axes)
         yield from real.result(real.apply(PlainDiv(), total, real.constant(count, "count")))
     else:
         yield node.made(Mean(axes), node.input(0))

@@ -220,17 +220,17 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         return
     _check_sums(node, before)
     b = _bias(node, before.type.zero_point)
-    yield from _queue(SvdfFeature(before.type.dtype), (x, w), before, window)
+    yield from _queue(SvdfFeature(before.dtype), (x, w), before, window)
     yield from _as_in_file(node.variables[STATE], window)
     yield Made(op, (window, v, b), node.output())
 
 
 def _real_queue(x: Value, w: Value, before: Value, window: Value) -> Iterable[Made]:
     """The nodes that compute the state after a run, as real numbers."""
-    none = Value.constant(f"{before.name}/no_bias", np.zeros(w.type.shape[0], np.float32))
-    feature = Value(f"{before.name}/filtered", TensorType((1, w.type.shape[0]), DType.FLOAT32))
+    none = Value.constant(f"{before.name}/no_bias", np.zeros(w.shape[0], np.float32))
+    feature = Value(f"{before.name}/filtered", TensorType((1, w.shape[0]), DType.FLOAT32))
     yield Made(PlainFullyConnected(UNLIMITED), (x, w, none), feature)
-    shape = (1, 1, 1, before.type.shape[3])
+    shape = (1, 1, 1, before.shape[3])
     yield from _queue(Reshape(shape), (feature,), before, window)
 
 
@@ -239,8 +239,8 @@ def _real_sums(node: ForeignNode, window: Value, rank: int) -> Iterable[Made]:
 
     Source: TFLite Micro, `EvalFloatSvdfReference` (`micro/kernels/svdf_common.cc`)."""
     form = onnx_form(node, "Sum")
-    real, filters = RealNodes(form), window.type.shape[3]
-    weights = real.constant(node.constant(2).T.reshape(window.type.shape), "time_weights")
+    real, filters = RealNodes(form), window.shape[3]
+    weights = real.constant(node.constant(2).T.reshape(window.shape), "time_weights")
     products = real.apply(PlainMul(UNLIMITED), window, weights)
     sums = real.reshape(real.apply(PlainSum((1,)), products), (1, filters // rank, rank))
     given = node.optional(3)
@@ -259,7 +259,7 @@ def _bias(node: ForeignNode, zero: int) -> Value:
     given = node.optional(3)
     if given is not None and not zero:
         return given
-    units, filters = node.output().type.elements, node.input(2).type.shape[0]
+    units, filters = node.output().type.elements, node.input(2).shape[0]
     require(filters % units == 0, f"{filters} filters, must be a multiple of the {units} outputs")
     sums = node.constant(2).astype(np.int64).reshape(units, -1).sum(axis=1)
     bias = 0 if given is None else node.constant(3).astype(np.int64)
@@ -273,16 +273,16 @@ def _state_before(node: ForeignNode, x: Value, v: Value) -> Value:
     each time step."""
     require_rank(x.type, (2,), "input")
     require_rank(v.type, (2,), "time weights")
-    if x.type.shape[0] != 1:
+    if x.shape[0] != 1:
         raise node.unsupported(
-            f"the batch is {x.type.shape[0]}, must be 1",
+            f"the batch is {x.shape[0]}, must be 1",
             help="convert the model with a batch of 1, for one sequence at a time",
         )
     state = node.state(STATE)
-    filters, steps = v.type.shape
+    filters, steps = v.shape
     require(
-        state.type.shape == (1, filters * steps),
-        f"the state has shape {list(state.type.shape)}, must be {[1, filters * steps]}",
+        state.shape == (1, filters * steps),
+        f"the state has shape {list(state.shape)}, must be {[1, filters * steps]}",
     )
     return replace(state, type=state.type.with_shape((1, steps, 1, filters)))
 
@@ -291,7 +291,7 @@ def _check(node: ForeignNode, state: Value) -> None:
     activation = fused_activation(node)
     if activation not in (Activation.NONE, Activation.RELU):
         raise node.unsupported(f"fused activation {activation.name}, must be NONE or RELU")
-    rank, filters = node.integer("rank"), node.input(2).type.shape[0]
+    rank, filters = node.integer("rank"), node.input(2).shape[0]
     require(
         rank > 0 and filters % rank == 0,
         f"rank is {rank}, must divide the number of filters, {filters}",
@@ -316,7 +316,7 @@ def _check_sums(node: ForeignNode, state: Value) -> None:
     scales = channel_multipliers(x, w, state.type, 1)
     require_fitting_sums(x, node.constant(1), np.zeros(w.shape[0], np.int32), 0, scales)
     real = state.type.scale * v.scale / node.output().type.scale
-    dtype, zero = state.type.dtype, state.type.zero_point
+    dtype, zero = state.dtype, state.type.zero_point
     largest_step = max(zero - dtype.lower, dtype.upper - 1 - zero)
     most = np.abs(node.constant(2).astype(np.int64)).sum(axis=1).max() * largest_step
     bias = 0 if node.optional(3) is None else np.abs(node.constant(3).astype(np.int64)).max()
@@ -328,22 +328,22 @@ def _check_sums(node: ForeignNode, state: Value) -> None:
 def _queue(feature: Op, inputs: tuple[Value, ...], before: Value, window: Value) -> Iterable[Made]:
     """The nodes that compute the state after a run: `window`, the last steps and a new one, which
     `feature` computes."""
-    _, steps, _, filters = before.type.shape
+    _, steps, _, filters = before.shape
     if steps == 1:
         yield Made(feature, inputs, window, assigns=STATE, before=before)
         return
     new = Value(f"{before.name}/feature", before.type.with_shape((1, 1, 1, filters)))
     kept = Value(f"{before.name}/kept", before.type.with_shape((1, steps - 1, 1, filters)))
     yield Made(feature, inputs, new)
-    yield Made(Slice((0, 1, 0, 0), kept.type.shape, (1, 1, 1, 1)), (before,), kept)
+    yield Made(Slice((0, 1, 0, 0), kept.shape, (1, 1, 1, 1)), (before,), kept)
     yield Made(Concatenation(1), (kept, new), window, assigns=STATE, before=before)
 
 
 def _as_in_file(stored: Value, window: Value) -> Iterable[Made]:
     """The state after a run as the file stores it, for comparison with ground truth.  Nothing reads
     it, so it is not part of the compiled network."""
-    _, steps, _, filters = window.type.shape
+    _, steps, _, filters = window.shape
     by_filter = Value(f"{stored.name}/by_filter", window.type.with_shape((1, filters, 1, steps)))
     yield Made(Transpose((0, 3, 2, 1)), (window,), by_filter)
     after = replace(stored, name=f"{stored.name}/after")
-    yield Made(Reshape(stored.type.shape), (by_filter,), after)
+    yield Made(Reshape(stored.shape), (by_filter,), after)

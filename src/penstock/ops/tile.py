@@ -72,11 +72,11 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name == "TILE":
         yield Made(Tile(numbers), (value,), node.output())
         return
-    shape = (1,) * (len(numbers) - value.type.rank) + value.type.shape
+    shape = (1,) * (len(numbers) - value.rank) + value.shape
     require(
         len(shape) == len(numbers)
         and all(e == wide or e == 1 <= wide for e, wide in zip(shape, numbers, strict=True)),
-        f"shape {list(value.type.shape)} does not stretch to {list(numbers)}",
+        f"shape {list(value.shape)} does not stretch to {list(numbers)}",
     )
     multiples = tuple(wide // e if e else 1 for e, wide in zip(shape, numbers, strict=True))
     viewed, made = reshaped(value, shape, f"{node.output().name}/input")
@@ -89,9 +89,9 @@ def _filled(node: ForeignNode) -> Iterable[Made]:
     y = node.output()
     if node.name == "FILL":
         shape, number = node.constant_ints(0), node.input(1)
-        require(number.type.elements == 1, f"the number has shape {list(number.type.shape)}")
+        require(number.type.elements == 1, f"the number has shape {list(number.shape)}")
     else:
-        shape, zero = node.input(0).type.shape, np.array(y.type.zero_point, y.type.dtype.value)
+        shape, zero = node.input(0).shape, np.array(y.type.zero_point, y.dtype.value)
         number = Value(f"{y.name}/zero", y.type.with_shape(()), Data.of(zero))
     viewed, made = reshaped(number, (1,) * len(shape), f"{y.name}/number")
     yield from made
@@ -102,19 +102,17 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     x, numbers = node.input(0), node.constant_ints(1)
     if node.name == "Tile":
         require(
-            len(numbers) == x.type.rank,
-            f"repeats are {list(numbers)}, must be {x.type.rank} numbers",
+            len(numbers) == x.rank,
+            f"repeats are {list(numbers)}, must be {x.rank} numbers",
         )
         repeats = tuple(numbers[axis] for axis in node.order)
         yield from requantised(node, Tile(repeats), x)
         return
-    rank = max(len(numbers), x.type.rank)
-    shape, wide = (
-        (1,) * (rank - len(extents)) + extents for extents in (x.type.shape, tuple(numbers))
-    )
+    rank = max(len(numbers), x.rank)
+    shape, wide = ((1,) * (rank - len(extents)) + extents for extents in (x.shape, tuple(numbers)))
     require(
         all(1 in (a, b) or a == b for a, b in zip(shape, wide, strict=True)),
-        f"shape {list(x.type.shape)} does not stretch to {list(numbers)}",
+        f"shape {list(x.shape)} does not stretch to {list(numbers)}",
     )
     viewed, made = reshaped(x, shape, f"{node.output().name}/input")
     yield from made

@@ -98,7 +98,7 @@ def _found(new: RealNodes) -> tuple[Value, Value]:
     node, x = new.node, new.plain(0)
     (count,) = node.constant_ints(1)
     found = new.apply(TopIndices(count, bool(node.integer("largest", 1))), x)
-    shape = x.type.shape
+    shape = x.shape
     base = np.arange(x.type.elements // shape[-1]) * shape[-1]
     first = new.typed_constant(base.reshape(*shape[:-1], 1), DType.INT32)
     return at_places(new, x, new.apply(ADD, found, first)), found

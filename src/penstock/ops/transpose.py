@@ -42,7 +42,7 @@ class Transpose(Rearrangement):
 
 
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
-    rank = node.input(0).type.rank
+    rank = node.input(0).rank
     order = tuple(resolved_axis(axis, rank) for axis in node.constant_ints(1))
     yield Made(Transpose(order), (node.input(0),), node.output())
 

@@ -263,9 +263,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     w, x, y = node.input(1), node.input(2), node.output()
     for value, role in ((w, "weights"), (x, "input"), (y, "output")):
         require_rank(value.type, (4,), role)
-    is_known = node.input(0).data is not None and len(node.constant_ints(0)) == y.type.rank
-    extents = (node.constant_ints(0) if is_known else y.type.shape)[1:3]
-    windows = foreign_windows(node, extents, w.type.shape[1:3])
+    is_known = node.input(0).data is not None and len(node.constant_ints(0)) == y.rank
+    extents = (node.constant_ints(0) if is_known else y.shape)[1:3]
+    windows = foreign_windows(node, extents, w.shape[1:3])
     rows, columns = (
         Spread(outputs, window.size, window.stride, window.before)
         for window, outputs in zip(windows, extents, strict=True)
@@ -290,7 +290,7 @@ def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
         node, "ConvTranspose", x, w, node.optional(3),
         strides=tuple(node.integer(f"stride_{axis}") for axis in "dhw"),
         dilations=tuple(node.integer(f"dilation_{axis}_factor", 1) for axis in "dhw"),
-        output_shape=y.type.shape[1:4], auto_pad="SAME_UPPER",
+        output_shape=y.shape[1:4], auto_pad="SAME_UPPER",
     )  # fmt: skip
     return _volume_nodes(form, x, 1, Limits.of(fused_activation(node)))
 
@@ -299,7 +299,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """ONNX ConvTranspose.  In groups it is a convolution by flipped windows of the input with zeros
     between its rows and columns."""
     x, groups = node.input(0), node.integer("group", 1)
-    if x.type.rank == volumes.RANK:
+    if x.rank == volumes.RANK:
         yield from _volume_nodes(node, x, groups)
         return
     require_rank(x.type, (4,), "input")
@@ -314,13 +314,13 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             "channel (axis 1)"
         )
     _require_groups(x, w, groups)
-    rows, columns = _onnx_spreads(node, x.type.shape[1:3], w.type.shape[1:3])
+    rows, columns = _onnx_spreads(node, x.shape[1:3], w.shape[1:3])
     if groups > 1:
         yield from _grouped(node, x, _grouped_weights(w, groups), rows, columns)
         return
     x, w, made = layers.centred_layer(node.output().name, x, w)
     yield from made
-    b = onnx_constants.bias(node, 2, x, w, w.type.shape[0])
+    b = onnx_constants.bias(node, 2, x, w, w.shape[0])
     op = TransposeConv(rows, columns)
     yield onnx_layer(op, node, x, w, b)
 
@@ -335,11 +335,11 @@ def _volume_nodes(
         raise node.unsupported(f"group is {groups} for a volume, must be 1")
     new, weights = RealNodes(node), onnx_constants.real_numbers(node, 1)
     require(
-        weights.ndim == volumes.RANK and len(weights) == x.type.shape[4],
-        f"input has shape {list(x.type.shape)}, weights {list(weights.shape)}",
+        weights.ndim == volumes.RANK and len(weights) == x.shape[4],
+        f"input has shape {list(x.shape)}, weights {list(weights.shape)}",
     )
     images, planes = (volumes.of_axes(node, a, x) for a in (volumes.IMAGE, volumes.PLANES))
-    depth, *image = x.type.shape[1:4]
+    depth, *image = x.shape[1:4]
     size, step = weights.shape[2], pair(planes, "dilations")[0]
     wide = (size - 1) * step + 1
     spread, _ = _onnx_spreads(planes, (depth, 1), (wide, 1))
@@ -366,7 +366,7 @@ def _volume_nodes(
 
 
 def _require_groups(x: Value, w: Value, groups: int) -> None:
-    channels, depth = x.type.shape[3], w.type.shape[3]
+    channels, depth = x.shape[3], w.shape[3]
     require(
         groups > 0 and depth == channels and channels % groups == 0,
         f"input has {channels} channels in {groups} groups, weights take {depth}",
@@ -380,13 +380,13 @@ def _plain_nodes(node: OnnxNode, groups: int) -> Iterable[Made]:
     w = Value.constant(node.input(1).name, onnx_constants.real_kernel(node, WEIGHTS_ORDER))
     w = _dilated(node, w)
     _require_groups(x, w, groups)
-    op = PlainTransposeConv(*_onnx_spreads(node, x.type.shape[1:3], w.type.shape[1:3]), UNLIMITED)
-    outputs, *_, depth = w.type.shape
+    op = PlainTransposeConv(*_onnx_spreads(node, x.shape[1:3], w.shape[1:3]), UNLIMITED)
+    outputs, *_, depth = w.shape
     elements, bias = w.array, onnx_constants.real_bias(node, 2, outputs * groups)
     parts: list[Value] = []
     for g, part in enumerate(np.split(elements, groups, axis=3)):
         size = depth // groups
-        cut = Slice((0, 0, 0, g * size), (*x.type.shape[:3], size), (1, 1, 1, 1))
+        cut = Slice((0, 0, 0, g * size), (*x.shape[:3], size), (1, 1, 1, 1))
         parts.append(
             real.apply(
                 op,
@@ -404,10 +404,10 @@ def _dilated(node: OnnxNode, w: Value) -> Value:
     steps = pair(node, "dilations")
     if steps == (1, 1):
         return w
-    outputs, k, l, depth = w.type.shape  # noqa: E741
+    outputs, k, l, depth = w.shape  # noqa: E741
     shape = (outputs, (k - 1) * steps[0] + 1, (l - 1) * steps[1] + 1, depth)
     q = w.type.quantisation
-    zeros = np.array(q.zero_points if q else 0, w.type.dtype.value).reshape(-1, 1, 1, 1)
+    zeros = np.array(q.zero_points if q else 0, w.dtype.value).reshape(-1, 1, 1, 1)
     elements = np.ascontiguousarray(np.broadcast_to(zeros, shape))
     elements[:, :: steps[0], :: steps[1]] = w.array
     return Value(w.name, w.type.with_shape(shape), Data.of(elements))
@@ -444,14 +444,14 @@ def _onnx_spreads(
 def _grouped_weights(w: Value, groups: int) -> Value:
     """Weights (O / groups, K, L, C) of a transposed convolution as those of a convolution in
     groups, (O, K, L, C / groups), flipped."""
-    outputs, k, l, depth = w.type.shape  # noqa: E741
+    outputs, k, l, depth = w.shape  # noqa: E741
     split = w.array[:, ::-1, ::-1].reshape(outputs, k, l, groups, depth // groups)
     shape = (groups * outputs, k, l, depth // groups)
     elements = np.ascontiguousarray(split.transpose(3, 0, 1, 2, 4)).reshape(shape)
     q = w.type.quantisation
     if q is not None and q.axis is not None:
         q = Quantisation(q.scales * groups, q.zero_points * groups, 0)
-    return Value(w.name, TensorType(shape, w.type.dtype, q), Data.of(elements))
+    return Value(w.name, TensorType(shape, w.dtype, q), Data.of(elements))
 
 
 def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) -> Iterable[Made]:
@@ -464,12 +464,12 @@ def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) 
     before = [spread.size - 1 - spread.before for spread in spreads]
     after = [
         spread.outputs + spread.size - 1 - extent - pad
-        for spread, extent, pad in zip(spreads, x.type.shape[1:3], before, strict=True)
+        for spread, extent, pad in zip(spreads, x.shape[1:3], before, strict=True)
     ]
     if min(*before, *after) < 0:
         start = (0, *(max(-pad, 0) for pad in before), 0)
         end = (0, *(max(-pad, 0) for pad in after), 0)
-        triples = zip(x.type.shape, start, end, strict=True)
+        triples = zip(x.shape, start, end, strict=True)
         cut = Slice(start, tuple(e - a - b for e, a, b in triples), (1, 1, 1, 1))
         made = node.between(cut, x, label="cropped", like=x.type.quantisation)
         yield made
@@ -485,10 +485,10 @@ def _spaced(x: Value, axis: int, stride: int, label: str) -> Iterable[Made]:
     """Nodes that insert stride - 1 zeros after each index of an axis."""
     if stride == 1:
         return
-    shape = x.type.shape
+    shape = x.shape
     outer, inner = math.prod(shape[: axis + 1]), math.prod(shape[axis + 1 :])
     apart = Value(f"{label}/apart", x.type.with_shape((outer, 1, inner)))
-    yield Made(Reshape(apart.type.shape), (x,), apart)
+    yield Made(Reshape(apart.shape), (x,), apart)
     pad = Pad((0, 0, 0), (0, stride - 1, 0), x.type.zero_point)
     padded = Value(f"{label}/padded", x.type.with_shape((outer, stride, inner)))
     yield Made(pad, (apart,), padded)

@@ -35,7 +35,7 @@ Windows = tuple[Window, Window]
 
 def of_axes(node: OnnxNode, axes: tuple[int, ...], x: Value) -> OnnxNode:
     """The node whose windows run along some spatial axes alone, of an image with its extents."""
-    _, *extents, channels = x.type.shape
+    _, *extents, channels = x.shape
     shape = (1, *(extents[a] for a in axes), *(1,) * (2 - len(axes)), channels)
     image = Value(x.name, x.type.with_shape(shape))
     attributes: Mapping[str, Attribute] = {
@@ -60,12 +60,12 @@ def pooled(
     new: RealNodes, x: Value, image: Windows, planes: Window, make: Callable[..., Op]
 ) -> Value:
     """The pool of a volume; `make` returns the pool of images with two windows."""
-    batch, depth, height, width, channels = x.type.shape
+    batch, depth, height, width, channels = x.shape
     y = new.reshape(x, (batch * depth, height, width, channels))
     y = new.apply(make(*image), y)
-    _, rows, columns, _ = y.type.shape
+    _, rows, columns, _ = y.shape
     y = new.apply(make(planes, Window(1)), new.reshape(y, (batch, depth, rows * columns, channels)))
-    return new.reshape(y, (batch, y.type.shape[1], rows, columns, channels))
+    return new.reshape(y, (batch, y.shape[1], rows, columns, channels))
 
 
 def counts(window: Window, extent: int, before: int, after: int) -> Array:
@@ -81,24 +81,24 @@ def convolved(
     """The convolution of a volume by weights (O, C / G, K, L, M), without bias.
 
     apply: convolves images by weights (O, C / G, L, M)."""
-    batch, depth, height, width, channels = x.type.shape
+    batch, depth, height, width, channels = x.shape
     flat = new.reshape(x, (batch, depth, height * width * channels))
     pad = Pad((0, planes.before, 0), (0, planes.after, 0), 0)
     padded = new.apply(pad, flat) if planes.before or planes.after else flat
     outputs, total = planes.outputs(depth), None
     for k in range(planes.size):
-        shape, start = (batch, outputs, flat.type.shape[2]), (0, k * planes.dilation, 0)
+        shape, start = (batch, outputs, flat.shape[2]), (0, k * planes.dilation, 0)
         taken = new.apply(Slice(start, shape, (1, planes.stride, 1)), padded)
         images = new.reshape(taken, (batch * outputs, height, width, channels))
         part = apply(images, weights[:, :, k])
         total = part if total is None else new.apply(PlainAdd(), total, part)
     assert total is not None
-    return new.reshape(total, (batch, outputs, *total.type.shape[1:]))
+    return new.reshape(total, (batch, outputs, *total.shape[1:]))
 
 
 def spaced(new: RealNodes, x: Value, stride: int) -> Value:
     """The volume with stride - 1 planes of zeros after each plane."""
-    batch, depth, *image = x.type.shape
+    batch, depth, *image = x.shape
     flat = new.reshape(x, (batch * depth, 1, math.prod(image)))
     padded = new.apply(Pad((0, 0, 0), (0, stride - 1, 0), 0), flat) if stride > 1 else flat
     return new.reshape(padded, (batch, depth * stride, *image))
@@ -106,9 +106,9 @@ def spaced(new: RealNodes, x: Value, stride: int) -> Value:
 
 def planes_of(new: RealNodes, x: Value, start: int, count: int) -> Value:
     """Some planes of a volume."""
-    if (start, count) == (0, x.type.shape[1]):
+    if (start, count) == (0, x.shape[1]):
         return x
-    shape = (x.type.shape[0], count, *x.type.shape[2:])
-    flat = new.reshape(x, (*x.type.shape[:2], math.prod(x.type.shape[2:])))
-    taken = new.apply(Slice((0, start, 0), (*shape[:2], flat.type.shape[2]), (1, 1, 1)), flat)
+    shape = (x.shape[0], count, *x.shape[2:])
+    flat = new.reshape(x, (*x.shape[:2], math.prod(x.shape[2:])))
+    taken = new.apply(Slice((0, start, 0), (*shape[:2], flat.shape[2]), (1, 1, 1)), flat)
     return new.reshape(taken, shape)

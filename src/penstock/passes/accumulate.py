@@ -90,10 +90,10 @@ def _halved(node: Node, halves: Halves, taken: frozenset[str]) -> Iterator[Node]
     total = Value(free_name(f"{node.name}/running", taken), halves.total)
     yield Node(halves.running, node.inputs, total, node.origin)
     row = halves.last.result_type((halves.total,)).shape
-    if row == node.output.type.shape:
+    if row == node.output.shape:
         yield Node(halves.last, (total,), node.output, node.origin)
         return
     name = free_name(f"{node.name}/before_reshape", taken)
     last = Value(name, node.output.type.with_shape(row))
     yield Node(halves.last, (total,), last, node.origin)
-    yield Node(Reshape(node.output.type.shape), (last,), node.output, node.origin)
+    yield Node(Reshape(node.output.shape), (last,), node.output, node.origin)

@@ -68,7 +68,7 @@ class HiddenChain(Brief):
     @property
     def channels(self) -> int:
         """Number of hidden channels, and so the largest number of groups."""
-        return self.last.inputs[0].type.shape[-1]
+        return self.last.inputs[0].shape[-1]
 
 
 def hidden_chains(graph: Graph) -> tuple[HiddenChain, ...]:
@@ -134,10 +134,10 @@ def _sums_over_channels(node: Node) -> bool:
     if x.rank < 2 or x.shape[:-1] != y.shape[:-1]:
         return False
     if isinstance(op, FullyConnected):
-        return x.shape[-1] == node.inputs[1].type.shape[1]
+        return x.shape[-1] == node.inputs[1].shape[1]
     windows = (op.rows, op.columns)
     plain = all((w.size, w.stride, w.before, w.after) == (1, 1, 0, 0) for w in windows)
-    return plain and x.shape[-1] == node.inputs[1].type.shape[3]
+    return plain and x.shape[-1] == node.inputs[1].shape[3]
 
 
 def _first_sums(last: Node) -> Array | None:
@@ -148,7 +148,7 @@ def _first_sums(last: Node) -> Array | None:
 
 def _matrix(last: Node) -> Array:
     """The weights of the last layer of a chain, of shape (outputs, hidden channels)."""
-    return last.site.constant(1).reshape(last.output.type.shape[-1], -1)
+    return last.site.constant(1).reshape(last.output.shape[-1], -1)
 
 
 def _has_constant_weights(node: Node) -> bool:
@@ -156,7 +156,7 @@ def _has_constant_weights(node: Node) -> bool:
     multipliers are those of the scales, so that they are sliced as its weights are."""
     if isinstance(node.op, Layer) and node.op.stated is not None:
         return False
-    types = [value.type.dtype for value in node.inputs[:2]]
+    types = [value.dtype for value in node.inputs[:2]]
     return node.variable_inputs == node.inputs[:1] and types == [DType.INT8, DType.INT8]
 
 
@@ -168,7 +168,7 @@ def _hidden_names(last: Node, producers: Mapping[str, Node]) -> frozenset[str] |
     while pending:
         value = pending.pop()
         node = producers.get(value.name)
-        if node is None or value.type.shape[-1:] != last.inputs[0].type.shape[-1:]:
+        if node is None or value.shape[-1:] != last.inputs[0].shape[-1:]:
             return None
         if value.name in found:
             continue
@@ -195,7 +195,7 @@ def _is_channelwise(node: Node) -> bool:
         return False
     if isinstance(node.op, Reshape):
         return True  # both sides have equally many channels
-    shape = node.output.type.shape
+    shape = node.output.shape
     last = (shape[-1] - 1, shape[-1])
     out = Region.whole(shape).replace(len(shape) - 1, last)
     pairs = node.reads(out)
@@ -206,7 +206,7 @@ def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[
     last, first = chain.last, _first_sums(chain.last)
     _, w, b = last.inputs
     assert first is not None, last.name
-    matrix = replace(w, type=w.type.with_shape((w.type.shape[0], chain.channels)))
+    matrix = replace(w, type=w.type.with_shape((w.shape[0], chain.channels)))
     if matrix != w:
         matrix = replace(matrix, name=free_name(f"{last.name}/matrix", taken))
     sums = Value(free_name(f"{last.name}/bias", taken), b.type, Data.of(first))
@@ -218,9 +218,9 @@ def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[
             yield made
         read = values[last.inputs[0].name]
         name = f"{last.name}/group{k}"
-        columns = Region.whole(matrix.type.shape).replace(1, interval)
+        columns = Region.whole(matrix.shape).replace(1, interval)
         products = matrix.section(columns, free_name(f"{name}/weights", taken))
-        total = Value(free_name(name, taken), TensorType(last.output.type.shape, DType.INT32))
+        total = Value(free_name(name, taken), TensorType(last.output.shape, DType.INT32))
         yield Node(PartialProduct(), (sums, read, products), total, last.origin)
         sums = total
     yield replace(last, op=_requantisation(last), inputs=(sums,))
@@ -229,7 +229,7 @@ def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[
 def _sliced(
     node: Node, interval: Interval, values: Mapping[str, Value], label: str, taken: frozenset[str]
 ) -> Node:
-    shape = node.output.type.shape
+    shape = node.output.shape
     out = Region.whole(shape).replace(len(shape) - 1, interval)
     name = f"{node.name}/{label}"
     inputs: list[Value] = []

@@ -96,9 +96,9 @@ def column_bands(
     None if a node cannot compute some columns by itself, or if columns cannot be kept.
     """
     output = nodes[-1].output
-    if output.type.rank != IMAGE_RANK:
+    if output.rank != IMAGE_RANK:
         return None
-    columns = output.type.shape[COLUMNS]
+    columns = output.shape[COLUMNS]
     intervals = [(lower, min(lower + width, columns)) for lower in range(0, columns, width)]
     if keeps_halos:
         spans = _kept_spans(nodes, columns, width)
@@ -127,7 +127,7 @@ def single_node_band(node: Node, columns: Interval) -> BandGraph | None:
 
 def _kept_spans(nodes: Sequence[Node], columns: int, width: int) -> Sequence[Spans] | None:
     made = {node.name: node for node in nodes}
-    if any(node.output.type.rank != IMAGE_RANK for node in nodes):
+    if any(node.output.rank != IMAGE_RANK for node in nodes):
         return None
 
     def needs(name: str, interval: Interval) -> Sequence[tuple[str, Interval]] | None:
@@ -196,7 +196,7 @@ def _recomputed(nodes: Sequence[Node], columns: Interval) -> Spans | None:
     """What the nodes must compute for some columns of the last node's output."""
     wanted = {nodes[-1].name: columns}
     for node in reversed(nodes):
-        if node.name not in wanted or node.output.type.rank != IMAGE_RANK:
+        if node.name not in wanted or node.output.rank != IMAGE_RANK:
             return None
         reads = column_reads(node, wanted[node.name])
         if reads is None:
@@ -314,7 +314,7 @@ class _Writer:
         self.inputs.append(before)
         self.kept[before.name] = Columns(node.name, source + position)
         after = self._section(node.output, columns)
-        op = Slice((0,) * IMAGE_RANK, after.type.shape, (1,) * IMAGE_RANK)
+        op = Slice((0,) * IMAGE_RANK, after.shape, (1,) * IMAGE_RANK)
         self.nodes.append(Node(op, (before,), after, node.origin))
         self.in_place[after.name] = Columns(whole.name, position)
         return after
@@ -328,7 +328,7 @@ class _Writer:
         section = self._section(value, columns)
         if section.name not in self.in_place:
             start = (0, 0, columns[0] - wanted[0], 0)
-            op = Slice(start, section.type.shape, (1,) * IMAGE_RANK)
+            op = Slice(start, section.shape, (1,) * IMAGE_RANK)
             self.nodes.append(Node(op, (whole,), section))
             self.in_place[section.name] = Columns(whole.name, start[COLUMNS])
             self.uncomputed.add(section.name)
@@ -345,7 +345,7 @@ class _Writer:
 
 def _fits(op: Op, inputs: Sequence[Value], output: Value) -> bool:
     try:
-        return result_of(op, inputs).shape == output.type.shape
+        return result_of(op, inputs).shape == output.shape
     except ModelError:
         return False
 

@@ -60,7 +60,7 @@ def _with_survivors(graph: Graph, *, keep_inputs: bool) -> Graph:
         return isinstance(node.op, ExchangeAxes) and (x.name in kept or len(readers[x.name]) > 1)
 
     def converted(node: Node) -> Node:
-        axes = tuple(range(node.output.type.rank))
+        axes = tuple(range(node.output.rank))
         return replace(node, op=Transpose(exchanged_entries(axes))) if by_rows(node) else node
 
     return graph.with_nodes(tuple(map(converted, graph.nodes)))
@@ -88,7 +88,7 @@ def _exchanged_operator(node: Node) -> Op | None:
     """The operator of a node on exchanged operands; None if there is none."""
     if not all(map(_has_few_columns, _images(node))):
         return None
-    if any(value.type.rank == 2 for value in node.inputs):
+    if any(value.rank == 2 for value in node.inputs):
         return None
     made = _exchanged_view(node) if isinstance(node.op, Reshape) else _exchanged_layer(node)
     if made is None:
@@ -97,20 +97,20 @@ def _exchanged_operator(node: Node) -> Op | None:
         shape = made.result_type(tuple(exchanged_type(v.type) for v in node.inputs)).shape
     except ModelError:
         return None
-    return made if shape == exchanged_shape(node.output.type.shape) else None
+    return made if shape == exchanged_shape(node.output.shape) else None
 
 
 def _exchanged_layer(node: Node) -> Op | None:
-    ranks = {value.type.rank for value in _images(node)}
+    ranks = {value.rank for value in _images(node)}
     if len(ranks) > 1 or not isinstance(node.op, Exchangeable):
         return None
-    return node.op.exchanged(node.output.type.rank)
+    return node.op.exchanged(node.output.rank)
 
 
 def _exchanged_view(node: Node) -> Op | None:
     """The view of the exchanged input that is the exchanged output of a Reshape."""
     # There is one if both have a single row or column, or if only the rank differs.
-    x, y = node.inputs[0].type.shape, node.output.type.shape
+    x, y = node.inputs[0].shape, node.output.shape
     same = x[-3:] == y[-3:] or (1 in x[-3:-1] and 1 in y[-3:-1])
     return Reshape(exchanged_shape(y)) if same else None
 
@@ -121,12 +121,12 @@ def _images(node: Node) -> tuple[Value, ...]:
 
 def _has_few_columns(value: Value) -> bool:
     """Whether a value is an image whose columns may be rows."""
-    shape = value.type.shape
+    shape = value.shape
     return is_image(shape) and row_count(exchanged_shape(shape)) <= MOST_ROWS
 
 
 def _is_wide(value: Value) -> bool:
-    rows, columns = value.type.shape[-3:-1]
+    rows, columns = value.shape[-3:-1]
     return columns > rows
 
 
@@ -179,7 +179,7 @@ class _Writer:
 
     def _exchanged_form(self, value: Value) -> Value:
         """The value that holds an exchanged image: the same one if it is a single pixel."""
-        if value.type.shape[-3:-1] == (1, 1):
+        if value.shape[-3:-1] == (1, 1):
             return value
         return Value(self._free_name(value), exchanged_type(value.type))
 
@@ -213,8 +213,8 @@ class _Writer:
         if not isinstance(node.op, FullyConnected) or node.inputs[1].data is None:
             return None
         for value in _viewed(node.inputs[0], producers):
-            if value.name in self.exchanged and is_image(value.type.shape):
-                whole = value.type.elements == node.inputs[1].type.shape[-1]
+            if value.name in self.exchanged and is_image(value.shape):
+                whole = value.type.elements == node.inputs[1].shape[-1]
                 return value if whole else None
         return None
 
@@ -225,7 +225,7 @@ class _Writer:
             flat = Value(self._free_name(x), x.type)
             self.flat[x.name] = flat
             source = self.exchanged[image.name]
-            self._write(Node(Reshape(x.type.shape), (source,), flat, f'view of "{source.name}"'))
+            self._write(Node(Reshape(x.shape), (source,), flat, f'view of "{source.name}"'))
         weights = Value(self._free_name(w), w.type, _permuted(w, image.type))
         self._write(replace(node, inputs=(flat, weights, *others)))
 
@@ -237,7 +237,7 @@ class _Writer:
 
 def _conversion(source: Value, made: Value, origin: str) -> Node:
     """The node that exchanges an image; a view if the order of its elements stays."""
-    shape = made.type.shape
+    shape = made.shape
     return Node(Reshape(shape) if 1 in shape[-3:-1] else ExchangeAxes(), (source,), made, origin)
 
 
@@ -250,6 +250,6 @@ def _viewed(value: Value, producers: Mapping[str, Node]) -> Iterator[Value]:
 
 def _permuted(weights: Value, image: TensorType) -> Data:
     """Weights (O, H * W * C) of a layer on an image, for the exchanged image."""
-    outputs = weights.type.shape[0]
+    outputs = weights.shape[0]
     elements = weights.array.reshape(outputs, *image.shape[-3:])
     return Data.of(exchanged_elements(elements))

@@ -52,4 +52,4 @@ def _is_small(node: Node) -> bool:
 
 def _evaluated(node: Node) -> Data:
     inputs = tuple(v.array for v in node.inputs if v.data is not None)
-    return Data.of(node.op.evaluate(node.site, inputs, Region.whole(node.output.type.shape)))
+    return Data.of(node.op.evaluate(node.site, inputs, Region.whole(node.output.shape)))

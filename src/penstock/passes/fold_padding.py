@@ -28,7 +28,7 @@ def fold_padding(graph: Graph) -> Graph:
 
 
 def _is_border(node: Node) -> bool:
-    if not isinstance(node.op, Pad) or node.inputs[0].type.rank != 4:
+    if not isinstance(node.op, Pad) or node.inputs[0].rank != 4:
         return False
     x, y = node.inputs[0].type, node.output.type
     outside = (node.op.before[0], node.op.after[0], node.op.before[3], node.op.after[3])

@@ -22,7 +22,7 @@ def free_identities(graph: Graph) -> Graph:
 def _freed(node: Node) -> Node:
     if not _is_identity(node):
         return node
-    return replace(node, op=Reshape(node.output.type.shape), inputs=node.inputs[:1])
+    return replace(node, op=Reshape(node.output.shape), inputs=node.inputs[:1])
 
 
 def _is_identity(node: Node) -> bool:

@@ -89,7 +89,7 @@ def with_viewed_input(graph: Graph) -> Graph:
     before, view = _viewed(graph)
     if view is None:
         return graph
-    shape = view.output.type.shape
+    shape = view.output.shape
     old = (*graph.inputs, *(node.output for node in before), view.output)
     viewed = {value.name: Value(value.name, value.type.with_shape(shape)) for value in old[:-1]}
     viewed[view.name] = viewed[old[-2].name]
@@ -122,8 +122,8 @@ def _viewed(graph: Graph) -> tuple[list[Node], Node | None]:
 
 def _adds_axes(x: Value, view: Value) -> bool:
     """Whether a view of a tensor with one axis, or of rank 2 at most, has more axes."""
-    long, more = (sum(n > 1 for n in value.type.shape) for value in (x, view))
-    return long == 1 and view.type.rank > 2 and (more > 1 or x.type.rank <= 2)
+    long, more = (sum(n > 1 for n in value.shape) for value in (x, view))
+    return long == 1 and view.rank > 2 and (more > 1 or x.rank <= 2)
 
 
 def refuse_whole(graph: Graph, done: Sequence[RunStep], frames: TimeSeries) -> None:
@@ -150,8 +150,8 @@ def time_axes(graph: Graph) -> tuple[int, ...]:
     Raises UnsupportedError if there is none."""
     x = graph.inputs[0]
     first = 2 if x in channels_first(graph) else 1
-    axes = tuple(a for a in range(first, x.type.rank) if 1 < x.type.shape[a] <= MOST_FRAMES)
-    if not axes or x.type.shape[0] != 1:
+    axes = tuple(a for a in range(first, x.rank) if 1 < x.shape[a] <= MOST_FRAMES)
+    if not axes or x.shape[0] != 1:
         raise UnsupportedError(
             "incremental-003",
             "the input has no time axis",
@@ -161,14 +161,14 @@ def time_axes(graph: Graph) -> tuple[int, ...]:
             f"{MOST_FRAMES}",
             help=f"omit {OPTION}",
         )
-    return axes if x.type.rank == 3 else axes[:1]
+    return axes if x.rank == 3 else axes[:1]
 
 
 def frames_along(graph: Graph, axis: int, hop: int) -> TimeSeries:
     """The input as a series of frames along an axis.  Raises UsageError if the hop has none, or
     more than the window."""
     x = graph.inputs[0]
-    frames = x.type.shape[axis]
+    frames = x.shape[axis]
     if not 1 <= hop <= frames:
         raise UsageError(
             "usage-132",
@@ -257,7 +257,7 @@ class _Writer:
             if (
                 isinstance(step.op, Slice)
                 and set(step.op.step) == {1}
-                and step.op.shape == inputs[0].type.shape
+                and step.op.shape == inputs[0].shape
                 and value not in self.before.outputs
             ):
                 made = inputs[0]
@@ -280,7 +280,7 @@ class _Writer:
         if all(read == series.interval for read in reads):
             self.parts.update(((value.name, read), new) for read in reads)
             return
-        shape = row_shape(new.type.shape, series.axis)
+        shape = row_shape(new.shape, series.axis)
         rows, axis = (new, series.axis) if shape is None else (self._view(new, shape), ROWS)
         window, lower = rows, series.interval[0]
         if first < lower:
@@ -293,7 +293,7 @@ class _Writer:
 
     def _view(self, value: Value, shape: tuple[int, ...]) -> Value:
         """A value in another shape."""
-        if shape == value.type.shape:
+        if shape == value.shape:
             return value
         y = Value(self._name(value, "view"), value.type.with_shape(shape))
         self.nodes.append(Node(Reshape(shape), (value,), y, f'rows of "{value.name}"'))
@@ -320,17 +320,15 @@ class _Writer:
         return window
 
     def _part(self, window: Value, axis: int, rows: Interval) -> Value:
-        if rows == (0, window.type.shape[axis]):
+        if rows == (0, window.shape[axis]):
             return window
         return self._slice(window, axis, rows, self._name(window, "part"))
 
     def _slice(self, x: Value, axis: int, rows: Interval, name: str) -> Value:
         shape = _with(x, axis, rows[1] - rows[0])
-        start = tuple(rows[0] if a == axis else 0 for a in range(x.type.rank))
+        start = tuple(rows[0] if a == axis else 0 for a in range(x.rank))
         y = Value(name, x.type.with_shape(shape))
-        self.nodes.append(
-            Node(Slice(start, shape, (1,) * x.type.rank), (x,), y, f'rows of "{x.name}"')
-        )
+        self.nodes.append(Node(Slice(start, shape, (1,) * x.rank), (x,), y, f'rows of "{x.name}"'))
         return y
 
     def _name(self, value: Value, role: str) -> str:
@@ -343,13 +341,13 @@ def _silence(graph: Graph, done: Sequence[RunStep]) -> Mapping[str, Array]:
     """All series for a signal of zeros.  Their rows are equal, because each depends alike on the
     rows of other series: only the first one is computed."""
     found: dict[str, Array] = {
-        x.name: np.full(x.type.shape, x.type.zero_point, x.type.dtype.value) for x in graph.inputs
+        x.name: np.full(x.shape, x.type.zero_point, x.dtype.value) for x in graph.inputs
     }
     for node, series in ((step.node, step.series) for step in done):
         if series is None:
             continue
         operands = (found[x.name] if x.data is None else x.array for x in node.inputs)
-        first = Region.whole(node.output.type.shape).replace(series.axis, (0, 1))
+        first = Region.whole(node.output.shape).replace(series.axis, (0, 1))
         row = node.op.evaluate(node.site, tuple(operands), first)
         found[node.name] = np.repeat(row, series.total, series.axis)
     return found
@@ -357,12 +355,12 @@ def _silence(graph: Graph, done: Sequence[RunStep]) -> Mapping[str, Array]:
 
 def _new_rows(value: Value, series: TimeSeries) -> Value:
     shape = _with(value, series.axis, series.new)
-    if shape == value.type.shape:
+    if shape == value.shape:
         return value
     return Value(value.name, value.type.with_shape(shape))
 
 
 def _with(value: Value, axis: int, extent: int) -> tuple[int, ...]:
     """The shape of a value with another extent along an axis."""
-    shape = value.type.shape
+    shape = value.shape
     return (*shape[:axis], extent, *shape[axis + 1 :])

@@ -54,7 +54,7 @@ def matrix_rows(graph: Graph) -> Graph | None:
 def _is_product(node: Node) -> bool:
     """Whether the rows of a product are computed from rows of its first input."""
     is_product = isinstance(node.op, BatchMatmul | PlainBatchMatmul) and not node.op.a_transposed
-    return is_product and node.output.type.shape[-2] > 1 and _count(node.output) <= MOST_MATRICES
+    return is_product and node.output.shape[-2] > 1 and _count(node.output) <= MOST_MATRICES
 
 
 def _layer_on_rows(node: Node) -> Conv2D | PlainFullyConnected | None:
@@ -63,8 +63,8 @@ def _layer_on_rows(node: Node) -> Conv2D | PlainFullyConnected | None:
     if not isinstance(node.op, FullyConnected | PlainFullyConnected):
         return None
     x, w, b = node.inputs
-    is_constant = w.data is not None and b.data is not None and w.type.dtype is not DType.INT16
-    if not is_constant or x.type.shape[-1] != w.type.shape[1] or prod(x.type.shape[:-1]) == 1:
+    is_constant = w.data is not None and b.data is not None and w.dtype is not DType.INT16
+    if not is_constant or x.shape[-1] != w.shape[1] or prod(x.shape[:-1]) == 1:
         return None
     if isinstance(node.op, PlainFullyConnected):
         return replace(node.op, keep_dimensions=True)
@@ -76,14 +76,14 @@ def _layer_on_rows(node: Node) -> Conv2D | PlainFullyConnected | None:
 def _picks_vectors(node: Node) -> bool:
     """Whether a node gathers one of several vectors in each image of a single row, such as the
     queries among queries, keys and values that one layer has computed."""
-    shape = node.inputs[0].type.shape if node.inputs else ()
+    shape = node.inputs[0].shape if node.inputs else ()
     is_single = isinstance(node.op, Gather) and (node.op.axis, len(node.op.indices)) == (2, 1)
     return is_single and len(shape) == 4 and shape[0] > shape[1] == 1
 
 
 def _count(value: Value) -> int:
     """The number of matrices of an operand of a product."""
-    return prod(value.type.shape[:-2])
+    return prod(value.shape[:-2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class _Form:
 
     @staticmethod
     def of(value: Value) -> _Form:
-        shape = value.type.shape or (1,)
+        shape = value.shape or (1,)
         longer = [axis for axis, extent in enumerate(shape[:-1]) if extent > 1]
         axis = longer[-1] if longer else 0
         rows = shape[axis] if longer else 1
@@ -112,7 +112,7 @@ class _Form:
     def count_of(self, value: Value, y: Value) -> int | None:
         """The number of matrices of an operand that is broadcast to `y`, of this form; None if its
         matrices have not as many rows, or are broadcast along some axes only."""
-        shape = (1,) * (y.type.rank - value.type.rank) + value.type.shape
+        shape = (1,) * (y.rank - value.rank) + value.shape
         if shape[self.axis] != self.rows:
             return None
         return {self.count: self.count, 1: 1}.get(prod(shape[: self.axis]))
@@ -154,7 +154,7 @@ class _Writer:
             form = form.as_one
             inputs = self._layer(node, form.rows)
         elif _picks_vectors(node):
-            form, extents = form.as_one, node.inputs[0].type.shape[-2:]
+            form, extents = form.as_one, node.inputs[0].shape[-2:]
             inputs = ((self._shaped(node.inputs[0], (1, form.rows, *extents)),),)
         elif self._continues(node, form):
             inputs = tuple(self._operand(value, node.output, form) for value in node.inputs)
@@ -189,13 +189,13 @@ class _Writer:
         a, b, *bias = node.inputs
         if not {_count(a), _count(b)} <= {1, _count(node.output)}:
             return ((),)
-        matrices = (1, _count(b), *b.type.shape[-2:])
+        matrices = (1, _count(b), *b.shape[-2:])
         return (self._operand(a, a, _Form.of(a)), self._parts(b, matrices), *((c,) for c in bias))
 
     def _layer(self, node: Node, rows: int) -> tuple[Matrices, ...]:
         """The input of a fully connected layer as one matrix, and its constants."""
         x, w, bias = node.inputs
-        outputs, depth = w.type.shape
+        outputs, depth = w.shape
         shape = (1, rows, 1, depth)
         known = self.rows.get(x.name, ())
         whole = known if len(known) == 1 else (self._shaped(x, shape),)
@@ -207,9 +207,9 @@ class _Writer:
         """An operand of matrices like `y`; none if it has no such form."""
         if value.name in self.rows:
             known = self.rows[value.name]
-            is_alike = value.type.shape == y.type.shape and len(known) == form.count
+            is_alike = value.shape == y.shape and len(known) == form.count
             return known if is_alike else ()
-        shape = value.type.shape
+        shape = value.shape
         if prod(shape[:-1]) == 1:
             return (self._shaped(value, (1, 1, 1, *shape[-1:])),) if shape else (value,)
         count = form.count_of(value, y)
@@ -223,12 +223,12 @@ class _Writer:
         return tuple(self._part(source, first, rows) for first in range(0, shape[ROWS], rows))
 
     def _part(self, source: Value, first: int, rows: int) -> Value:
-        if source.type.shape[ROWS] == rows:
+        if source.shape[ROWS] == rows:
             return source
-        shape, start = (1, rows, *source.type.shape[2:]), (0, first, 0, 0)
+        shape, start = (1, rows, *source.shape[2:]), (0, first, 0, 0)
         part = self._named(source, shape)
         if source.data is not None:
-            region = Region.whole(source.type.shape).replace(ROWS, (first, first + rows))
+            region = Region.whole(source.shape).replace(ROWS, (first, first + rows))
             return source.section(region, part.name)
         op = Slice(start, shape, (1, 1, 1, 1))
         self.nodes.append(Node(op, (source,), part, f'rows of "{source.name}"'))
@@ -243,7 +243,7 @@ class _Writer:
     def _shaped(self, value: Value, shape: tuple[int, ...]) -> Value:
         """A view of a value, or a constant of another shape."""
         source = self._own_shape(value)
-        if value.type.shape == shape:
+        if value.shape == shape:
             return source
         made = self._named(value, shape)
         if value.data is not None:
@@ -263,10 +263,10 @@ class _Writer:
         whole, *others = matrices
         origin = f'matrices of "{value.name}"'
         if others:
-            _, rows, _, columns = whole.type.shape
+            _, rows, _, columns = whole.shape
             whole = self._named(value, (1, len(matrices) * rows, 1, columns))
             yield Node(Concatenation(ROWS), matrices, whole, origin)
-        yield Node(Reshape(value.type.shape), (whole,), value, origin)
+        yield Node(Reshape(value.shape), (whole,), value, origin)
 
 
 def _computes(op: Op, inputs: Matrices, shape: tuple[int, ...]) -> bool:

@@ -30,8 +30,8 @@ def quantised_interface(graph: Graph) -> Graph:
 def _is_conversion(node: Node, inside: Value) -> bool:
     """Whether a node converts between another element type and int8, which `inside` has."""
     is_quantisation = isinstance(node.op, (Quantize, QuantizeReal, Dequantize))
-    types = {node.inputs[0].type.dtype, node.output.type.dtype}
-    return is_quantisation and inside.type.dtype is DType.INT8 and len(types) > 1
+    types = {node.inputs[0].dtype, node.output.dtype}
+    return is_quantisation and inside.dtype is DType.INT8 and len(types) > 1
 
 
 def _converts_input(graph: Graph, node: Node) -> bool:

@@ -88,7 +88,7 @@ class _Search:
         shift = self._only_reader(state.before)
         if shift is None or not _takes_last_rows(shift) or not self._appends(shift.output, window):
             return None
-        region = shift.op.needs(shift.site, Region.whole(shift.output.type.shape))[0]
+        region = shift.op.needs(shift.site, Region.whole(shift.output.shape))[0]
         rows = state.initial.array(state.before.type)[region.slices]
         return _Match(Queue(Data.of(rows), shift.output, window), (shift,))
 
@@ -98,14 +98,14 @@ class _Search:
         if append is None or append is not self._only_reader(before):
             return False
         new = append.inputs[-1]
-        rank = window.type.rank
+        rank = window.rank
         return (
             isinstance(append.op, Concatenation)
             and append.inputs == (before, new)
-            and row_count(window.type.shape) <= MAX_ROWS
+            and row_count(window.shape) <= MAX_ROWS
             and rank > 1
             and append.op.axis == row_axis(rank)
-            and prod(window.type.shape[: append.op.axis]) == 1
+            and prod(window.shape[: append.op.axis]) == 1
             and new.data is None
             and not {window.name, new.name} & self.outputs
         )
@@ -119,7 +119,7 @@ class _Search:
 
 
 def _takes_last_rows(node: Node) -> bool:
-    x, y = node.inputs[0].type.shape, node.output.type.shape
+    x, y = node.inputs[0].shape, node.output.shape
     if not isinstance(node.op, Slice) or len(x) < 2:
         return False
     axis = row_axis(len(x))
@@ -156,7 +156,7 @@ def _with_sections(queue: Queue, graph: Graph) -> Queue:
 
 
 def _is_section(node: Node) -> bool:
-    op, x, y = node.op, node.inputs[0].type.shape, node.output.type.shape
+    op, x, y = node.op, node.inputs[0].shape, node.output.shape
     if not isinstance(op, Slice) or len(x) < 2:
         return False
     columns = y[row_axis(len(x)) + 1 : -1]
@@ -165,7 +165,7 @@ def _is_section(node: Node) -> bool:
 
 def _section(node: Node, whole: QueueSection) -> QueueSection:
     assert isinstance(node.op, Slice)
-    type, axis = node.inputs[0].type, row_axis(node.inputs[0].type.rank)
+    type, axis = node.inputs[0].type, row_axis(node.inputs[0].rank)
     elements = 0
     for start, extent in zip(node.op.start[axis + 1 :], type.shape[axis + 1 :], strict=True):
         elements = elements * extent + start

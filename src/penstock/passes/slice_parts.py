@@ -35,7 +35,7 @@ class _Part:
 
     @property
     def is_whole(self) -> bool:
-        return self.extent == self.value.type.shape[self.axis]
+        return self.extent == self.value.shape[self.axis]
 
     def cut(self, start: int, extent: int) -> _Part:
         return replace(self, start=self.start + start, extent=extent)
@@ -86,12 +86,12 @@ def slice_parts(graph: Graph) -> Graph:
 
 
 def _whole(value: Value, axis: int) -> _Part:
-    return _Part(value, axis, 0, value.type.shape[axis])
+    return _Part(value, axis, 0, value.shape[axis])
 
 
 def _range(node: Node, axis: int) -> tuple[int, int] | None:
     """Start and extent of what a node selects along an axis; None if it selects otherwise."""
-    shape = node.inputs[0].type.shape
+    shape = node.inputs[0].shape
     match node.op:
         case Slice(start=start, shape=extents, step=step):
             others = (a for a in range(len(shape)) if a != axis)
@@ -109,12 +109,12 @@ def _of_one(node: Node, parts: Sequence[_Part]) -> Node:
     (part, *others) = parts
     if others or part.value.type.quantisation != node.output.type.quantisation:
         return node
-    shape = part.value.type.shape
+    shape = part.value.shape
     if part.is_whole:
         return replace(node, op=Reshape(shape), inputs=(part.value,))
     start = tuple(part.start if a == part.axis else 0 for a in range(len(shape)))
     return replace(
-        node, op=Slice(start, node.output.type.shape, (1,) * len(shape)), inputs=(part.value,)
+        node, op=Slice(start, node.output.shape, (1,) * len(shape)), inputs=(part.value,)
     )
 
 
@@ -141,7 +141,7 @@ def _values(node: Node, parts: Iterable[_Part]) -> Iterable[Value]:
         if part.is_whole:
             yield part.value
             continue
-        box = [slice(None)] * part.value.type.rank
+        box = [slice(None)] * part.value.rank
         box[part.axis] = slice(part.start, part.start + part.extent)
         elements = part.value.array[tuple(box)].copy()
         type = part.value.type.with_shape(elements.shape)

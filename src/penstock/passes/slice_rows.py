@@ -35,17 +35,17 @@ def _through_views(
         return (node,)
     view = node.inputs[0]
     tensor = _viewed(view, producers)
-    if row_count(tensor.type.shape) <= row_count(view.type.shape):
+    if row_count(tensor.shape) <= row_count(view.shape):
         return (node,)
     op = node.op
-    triples = zip(op.start, op.shape, op.step, view.type.shape, strict=True)
+    triples = zip(op.start, op.shape, op.step, view.shape, strict=True)
     sliced = iter([(start, n, step) for start, n, step, extent in triples if extent != 1])
-    axes = [UNCHANGED if extent == 1 else next(sliced) for extent in tensor.type.shape]
+    axes = [UNCHANGED if extent == 1 else next(sliced) for extent in tensor.shape]
     start, shape, step = (tuple(axis[k] for axis in axes) for k in range(3))
     name = free_name(f"{node.name}/rows", names)
     rows = Value(name, node.output.type.with_shape(shape))
     first = Node(Slice(start, shape, step), (tensor,), rows, node.origin)
-    return first, replace(node, op=Reshape(node.output.type.shape), inputs=(rows,))
+    return first, replace(node, op=Reshape(node.output.shape), inputs=(rows,))
 
 
 def _viewed(view: Value, producers: Mapping[str, Node]) -> Value:
@@ -59,4 +59,4 @@ def _viewed(view: Value, producers: Mapping[str, Node]) -> Value:
 
 def _extents(value: Value) -> tuple[int, ...]:
     """The extents of a value that are not 1."""
-    return tuple(extent for extent in value.type.shape if extent != 1)
+    return tuple(extent for extent in value.shape if extent != 1)

@@ -24,7 +24,7 @@ def streamed_rows(graph: Graph) -> Graph:
     results = {value.name for value in graph.results}
     for x in graph.inputs:
         shape = _most_rows(graph, x)
-        if shape != x.type.shape and x.name not in results:
+        if shape != x.shape and x.name not in results:
             graph = _with_shape(graph, x, shape)
     return graph
 
@@ -45,11 +45,11 @@ def channels_first(graph: Graph) -> tuple[Value, ...]:
 
 def _most_rows(graph: Graph, x: Value) -> tuple[int, ...]:
     """The shape with the most rows among those of an input and its views."""
-    views = {x.name: x.type.shape}
-    single = row_count(x.type.shape) == 1
+    views = {x.name: x.shape}
+    single = row_count(x.shape) == 1
     for node in graph.nodes:
         viewed = views.get(node.inputs[0].name) if isinstance(node.op, Reshape) else None
-        shape = node.output.type.shape
+        shape = node.output.shape
         if viewed is not None and (single or _extents(shape) == _extents(viewed)):
             views[node.name] = shape
     return max(views.values(), key=row_count)
@@ -64,7 +64,7 @@ def _with_shape(graph: Graph, x: Value, shape: tuple[int, ...]) -> Graph:
     """The graph with another shape of input x, which nodes read through a view."""
     streamed = replace(x, type=x.type.with_shape(shape))
     whole = Value(free_name(f"{x.name}/whole", graph.names()), x.type)
-    view = Node(Reshape(x.type.shape), (streamed,), whole, f'input "{x.name}"')
+    view = Node(Reshape(x.shape), (streamed,), whole, f'input "{x.name}"')
     renamed: Mapping[str, Value] = {x.name: whole}
     nodes = (node.reading(renamed) for node in graph.nodes)
     inputs = tuple(streamed if v.name == x.name else v for v in graph.inputs)

@@ -36,8 +36,8 @@ def _rewritten(node: Node, producers: Mapping[str, Node], single: set[str]) -> N
     while last is not None and (step := _step(last)) is not None:
         steps.insert(0, step)
         (source,) = last.variable_inputs
-        if source.type.dtype in EIGHT_BITS:
-            ends_narrow = node.output.type.dtype in EIGHT_BITS
+        if source.dtype in EIGHT_BITS:
+            ends_narrow = node.output.dtype in EIGHT_BITS
             if len(steps) == 1 or not ends_narrow:
                 return node
             return replace(node, op=Tabulated(tuple(steps)), inputs=(source,))
@@ -51,12 +51,12 @@ def _step(node: Node) -> Step | None:
         return None
     (x,) = node.variable_inputs
     constants = [value for value in node.inputs if value.data is not None]
-    if x.type.shape != node.output.type.shape or len(constants) > 1:
+    if x.shape != node.output.shape or len(constants) > 1:
         return None
     if not constants:
         return Step(node.op)
     (constant,) = constants
-    if constant.type.elements != 1 or constant.type.dtype is not x.type.dtype:
+    if constant.type.elements != 1 or constant.dtype is not x.dtype:
         return None
     number = float(node.site.constant(node.inputs.index(constant)).item())
     if not math.isfinite(number):

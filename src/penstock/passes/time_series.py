@@ -114,10 +114,10 @@ class _Writer:
             return None
         shape = self._shape(node.output)
         if isinstance(node.op, Reshape) and found[0] is not None:
-            if found[0].type.shape == shape:
+            if found[0].shape == shape:
                 self.rows[node.name] = found[0]
                 return found[0]
-            view = Reshape(node.output.type.shape if shape is None else shape)
+            view = Reshape(node.output.shape if shape is None else shape)
             return self._written(node, view, (found[0],), shape)
         axis = next(self.axes[v.name] for v in node.inputs if v.name in self.rows)
         op = _on_rows(node, axis)
@@ -153,7 +153,7 @@ class _Writer:
 
     def _with_shape(self, value: Value, type: TensorType) -> Value:
         """A value with another shape, under its own name if the shape is the same."""
-        if type.shape == value.type.shape:
+        if type.shape == value.shape:
             return value
         name = free_name(f"{value.name}/frames", self.taken)
         self.taken.add(name)
@@ -162,7 +162,7 @@ class _Writer:
     def _shape(self, value: Value) -> tuple[int, ...] | None:
         """The shape of rows of a value; None if it is no series."""
         axis = self.axes.get(value.name)
-        return None if axis is None else row_shape(value.type.shape, axis)
+        return None if axis is None else row_shape(value.shape, axis)
 
     def _keep(self, value: Value) -> None:
         """Add a view in the shape of rows of a value that has been written in its own shape."""
@@ -179,7 +179,7 @@ class _Writer:
         rows = self.rows.get(value.name)
         if rows is None or rows == value or value.name in self.views:
             return value
-        view = Node(Reshape(value.type.shape), (rows,), value, f'view of "{rows.name}"')
+        view = Node(Reshape(value.shape), (rows,), value, f'view of "{rows.name}"')
         self.nodes.append(view)
         self.views[value.name] = value
         return value
@@ -188,7 +188,7 @@ class _Writer:
 def _on_rows(node: Node, axis: int) -> Op | None:
     """The operator for inputs in the shape of rows, if it is known to compute the same; `axis` is
     the time axis of its inputs."""
-    op, rank = node.op, node.inputs[0].type.rank
+    op, rank = node.op, node.inputs[0].rank
     if isinstance(op, Elementwise):
         return op
     match op:
@@ -197,7 +197,7 @@ def _on_rows(node: Node, axis: int) -> Op | None:
         case Slice():
             return _slice_for_rows(op, axis)
         case _:
-            return _with_other_axes(op, node.inputs[0].type.shape, axis)
+            return _with_other_axes(op, node.inputs[0].shape, axis)
 
 
 def _slice_for_rows(op: Slice, axis: int) -> Slice | None:
@@ -239,7 +239,7 @@ def _constant_for_rows(value: Value, op: Op, *, swapped: bool) -> Value | None:
     one over rows; elements along channels stay.  None if it is another operand."""
     if value.data is None:
         return None
-    shape = value.type.shape
+    shape = value.shape
     if isinstance(op, Elementwise):
         known = prod(shape[:-1]) == 1
         return _reshaped(value, (1, 1, 1, *shape[-1:]) if shape else shape) if known else None
@@ -251,11 +251,11 @@ def _constant_for_rows(value: Value, op: Op, *, swapped: bool) -> Value | None:
 def _reshaped(value: Value, shape: tuple[int, ...]) -> Value:
     """A constant in another shape with the same order of elements."""
     assert value.data is not None
-    if shape == value.type.shape or len(shape) == len(value.type.shape) == 0:
+    if shape == value.shape or len(shape) == len(value.shape) == 0:
         return value
     type = value.type.with_shape(shape)
     quantised = type.quantisation
-    if quantised is not None and quantised.axis is not None and len(shape) != value.type.rank:
+    if quantised is not None and quantised.axis is not None and len(shape) != value.rank:
         type = replace(type, quantisation=replace(quantised, axis=len(shape) - 1))
     return Value(f"{value.name}/rows", type, Data(value.data.raw))
 
@@ -321,7 +321,7 @@ def steps(graph: Graph, series: Mapping[str, TimeSeries], hop: int) -> tuple[Run
 def _step(node: Node, known: Mapping[str, TimeSeries], hop: int) -> RunStep:
     inputs = tuple(known.get(value.name) for value in node.inputs)
     if all(value.name in known for value in node.variable_inputs) and any(inputs):
-        for axis, extent in enumerate(node.output.type.shape):
+        for axis, extent in enumerate(node.output.shape):
             step = _continued(node, inputs, axis, hop) if 1 < extent <= MOST_FRAMES else None
             if step is not None:
                 return step
@@ -347,7 +347,7 @@ def _continued(
     stride = _stride(node, inputs, axis)
     if stride is None or any(_padding(node, inputs)) or _is_recurrent(node):
         return None
-    total = node.output.type.shape[axis]
+    total = node.output.shape[axis]
     if hop % stride and hop < stride * total:
         raise UnsupportedError(
             "incremental-001",
@@ -358,7 +358,7 @@ def _continued(
         )
     new = min(total, -(-hop // stride))
     series = TimeSeries(axis, total, new, stride)
-    whole = Region.whole(node.output.type.shape)
+    whole = Region.whole(node.output.shape)
     regions = node.op.needs(node.site, whole.replace(axis, series.interval))
     reads = tuple(
         None if one is None else _along(region, one.axis)
@@ -378,10 +378,10 @@ def _continued(
 def _stride(node: Node, inputs: Sequence[TimeSeries | None], axis: int) -> int | None:
     """Frames of the input from one row along an axis of the output to the next; None if the rows
     do not depend on rows of the inputs alike (conditions 1 and 3)."""
-    whole = Region.whole(node.output.type.shape)
+    whole = Region.whole(node.output.shape)
     rows = [
         node.op.needs(node.site, whole.replace(axis, (r, r + 1)))
-        for r in range(node.output.type.shape[axis])
+        for r in range(node.output.shape[axis])
     ]
     strides = {
         _input_stride(value, one, [regions[k] for regions in rows])
@@ -415,7 +415,7 @@ def _alike(value: Value, rows: Sequence[Region]) -> bool:
 
 def _padding(node: Node, inputs: Sequence[TimeSeries | None]) -> tuple[int, int]:
     before = after = 0
-    extents = node.output.type.shape
+    extents = node.output.shape
     for one, form in zip(inputs, node.op.affine(node.site), strict=True):
         if one is not None:
             lower, upper = _along(form.apply(Region.whole(extents)), one.axis)
@@ -439,8 +439,8 @@ def _refuse_padding(node: Node, inputs: Sequence[TimeSeries | None]) -> None:
 
 
 def _is_local(node: Node, inputs: Sequence[TimeSeries | None]) -> bool:
-    whole = Region.whole(node.output.type.shape)
-    for axis, extent in enumerate(node.output.type.shape):
+    whole = Region.whole(node.output.shape)
+    for axis, extent in enumerate(node.output.shape):
         ends = [whole.replace(axis, (r, r + 1)) for r in {0, extent - 1}]
         regions = [node.op.needs(node.site, end) for end in ends]
         for k, one in enumerate(inputs):
@@ -472,14 +472,14 @@ def _computes(step: RunStep, inputs: Sequence[TimeSeries | None]) -> bool:
     types = tuple(
         value.type
         if one is None or read is None
-        else value.type.with_shape(_with(value.type.shape, one.axis, read[1] - read[0]))
+        else value.type.with_shape(_with(value.shape, one.axis, read[1] - read[0]))
         for value, one, read in zip(step.inputs, inputs, step.reads, strict=True)
     )
     try:
         found = step.op.result_type(types)
     except ModelError:
         return False
-    return found.shape == _with(step.node.output.type.shape, step.series.axis, step.series.new)
+    return found.shape == _with(step.node.output.shape, step.series.axis, step.series.new)
 
 
 def _along(region: Region, axis: int) -> Interval:

@@ -220,7 +220,7 @@ def _schedule(least: PlacedPoint, request: Request) -> str:
 def _planes(least: PlacedPoint) -> Iterator[str]:
     """Yield a clause about each input of which a streamed row is a whole channel."""
     for x in channels_first(least.schedule.assigned_parts.graph):
-        height, width = x.type.shape[2:]
+        height, width = x.shape[2:]
         yield (
             f'the input "{x.name}" is channels-first, so a streamed row is a plane of {height} x '
             f"{width} elements: for ONNX, --channels-last {shlex.quote(x.name)} may need less with "

@@ -274,7 +274,7 @@ def _side_by_side(outputs: Sequence[Value], last: Node, parts: Parts) -> Node:
 
 def _section_nodes(outputs: Sequence[Value], part: Part) -> tuple[SectionNode, ...]:
     """Return the nodes that take the outputs of a group from the tensor that its part writes."""
-    columns = [value.type.shape[COLUMNS] for value in outputs]
+    columns = [value.shape[COLUMNS] for value in outputs]
     firsts = accumulate(columns, initial=0)
     return tuple(
         SectionNode(_section_node(value, first, part), first * _column_bytes(value.type))
@@ -283,7 +283,7 @@ def _section_nodes(outputs: Sequence[Value], part: Part) -> tuple[SectionNode, .
 
 
 def _section_node(value: Value, first_column: int, part: Part) -> Node:
-    shape = value.type.shape
+    shape = value.shape
     start = tuple(first_column if axis == COLUMNS else 0 for axis in range(IMAGE_RANK))
     return Node(
         Slice(start, shape, (1,) * IMAGE_RANK), (part.output,), value, part.nodes[-1].origin
@@ -332,7 +332,7 @@ class TargetBands:
         return with_band_costs(ExpandedSchedule(schedule), self.model, self.memories, {})
 
     def row_cycles(self, part: Part) -> float:
-        node, columns = part.nodes[-1], part.output.type.shape[COLUMNS]
+        node, columns = part.nodes[-1], part.output.shape[COLUMNS]
         middle = columns // 2
         graph = single_node_band(node, (middle, middle + 1)) if columns > 1 else None
         graph = None if graph is None else self._band_with_kernels(graph)
@@ -341,7 +341,7 @@ class TargetBands:
         (narrow,) = self._band_parts(graph).parts
         # Cycles are taken as fixed + columns * each: two widths determine both.
         whole, one = self.model.work_cycles(part), self.model.work_cycles(narrow)
-        rows = row_count(part.output.type.shape)
+        rows = row_count(part.output.shape)
         return max(0.0, (one - (whole - one) / (columns - 1)) / rows)
 
     def _bands(self, parts: Parts, chain: Chain, size: BandSize) -> Bands | None:
@@ -416,6 +416,6 @@ class TargetBands:
 def _sections(band: BandGraph) -> Iterator[TensorSection]:
     rows = zip(band.graph.variables(), band.tensors, band.first_columns, band.steps, strict=True)
     for value, tensor, first, step in rows:
-        shapes = value.type.shape, tensor.type.shape
+        shapes = value.shape, tensor.shape
         stripes = column_stripes(*shapes, first, step, band.count)
         yield TensorSection(value.name, tensor.name, stripes)

@@ -28,7 +28,7 @@ def initial_states(graph: Graph) -> dict[str, Array]:
 
 def next_states(graph: Graph, values: Mapping[str, Array]) -> dict[str, Array]:
     """The elements of all states and queues after a run with these values, by name."""
-    found = {s.before.name: values[s.after.name].reshape(s.before.type.shape) for s in graph.states}
+    found = {s.before.name: values[s.after.name].reshape(s.before.shape) for s in graph.states}
     return found | {
         q.before.name: values[q.window.name][q.kept_region.slices] for q in graph.queues
     }
@@ -50,7 +50,7 @@ def run_sequences(
 def evaluate_node(node: Node, values: Mapping[str, Array]) -> Array:
     """The whole output of a node."""
     inputs = tuple(values[v.name] if v.data is None else v.array for v in node.inputs)
-    return node.op.evaluate(node.site, inputs, Region.whole(node.output.type.shape))
+    return node.op.evaluate(node.site, inputs, Region.whole(node.output.shape))
 
 
 # TensorTrace: assembles the regions that a machine computes into tensors.

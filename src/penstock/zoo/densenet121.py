@@ -66,7 +66,7 @@ class DenseNet121(Network):
 
     def _transition(self, net: GraphBuilder, x: Value, name: str) -> Value:
         y = self._activated(net, x, f"{name}/norm")
-        y = net.conv2d(y, x.type.shape[3] // 2, 1, quantisation=FEATURES, name=f"{name}/conv")
+        y = net.conv2d(y, x.shape[3] // 2, 1, quantisation=FEATURES, name=f"{name}/conv")
         return net.average_pool2d(y, 2, name=f"{name}/pool")
 
 
@@ -76,7 +76,7 @@ def _batch_norm(
     """Batch normalisation that no convolution can absorb: scales each channel by a random number of
     [0.5, 1.5), and shifts it."""
     random = named_random(seed, name)
-    shape = (1, 1, 1, x.type.shape[3])
+    shape = (1, 1, 1, x.shape[3])
 
     def constant(lower: float, upper: float, scale: float, label: str) -> Value:
         elements = np.floor(random.uniform(shape[3], lower, upper)).astype(np.int8)

@@ -99,7 +99,7 @@ def _block(
     net: GraphBuilder, x: Value, channels: int, expansion: int, stride: int, name: str
 ) -> Value:
     """Expansion, depthwise convolution and projection, added to x if shapes match."""
-    before, y = x.type.shape[3], x
+    before, y = x.shape[3], x
     if expansion > 1:
         y = net.conv2d(y, before * expansion, 1, activation="relu6", name=f"{name}/expand")
     y = net.depthwise_conv2d(y, 3, stride, activation="relu6", name=f"{name}/depthwise")

@@ -111,13 +111,13 @@ class _CellBuilder:
         match operation.kind:
             case CellOperator.SEPARABLE:
                 return self._separable(x, filters, operation.kernel, step, name)
-            case CellOperator.IDENTITY if step == 1 and x.type.shape[3] == filters:
+            case CellOperator.IDENTITY if step == 1 and x.shape[3] == filters:
                 return x
             case CellOperator.IDENTITY:
                 return self._projected(x, filters, step, None, name)
             case CellOperator.AVERAGE | CellOperator.MAXIMUM:
                 y = self._pooled(x, operation.kind, step)
-                if x.type.shape[3] == filters:
+                if x.shape[3] == filters:
                     return y
                 return self.net.conv2d(y, filters, 1, name=name)
 
@@ -141,8 +141,8 @@ class _CellBuilder:
     def _adjusted(self, previous: Value, x: Value, filters: int, name: str) -> Value:
         # Where the extents differ, one half of the channels reads the elements at even rows and
         # columns, the other half those at odd ones; zeros follow an odd extent.
-        if previous.type.shape[1:3] == x.type.shape[1:3]:
-            if previous.type.shape[3] == filters:
+        if previous.shape[1:3] == x.shape[1:3]:
+            if previous.shape[3] == filters:
                 return previous
             return self._projected(previous, filters, 1, FEATURES, f"{name}/adjust")
         y, half = self.relu(previous), filters // 2
@@ -151,11 +151,11 @@ class _CellBuilder:
         return self._concatenated([even, odd], f"{name}/adjust")
 
     def _odd(self, x: Value, target: Value, name: str) -> Value:
-        _, height, width, channels = x.type.shape
+        _, height, width, channels = x.shape
         shape = (1, height // 2, width // 2, channels)
         op = Slice((0, 1, 1, 0), shape, (1, 2, 2, 1))
         y = self.net.apply(op, x, quantisation=x.type.quantisation, name=f"{name}/adjust/slice")
-        after = tuple(b - a for a, b in zip(shape[1:3], target.type.shape[1:3], strict=True))
+        after = tuple(b - a for a, b in zip(shape[1:3], target.shape[1:3], strict=True))
         if not any(after):
             return y
         pad = Pad((0,) * 4, (0, *after, 0), x.type.zero_point)

@@ -89,7 +89,7 @@ def _bottleneck(net: GraphBuilder, x: Value, channels: int, stride: int, name: s
     y = net.conv2d(x, channels, 1, activation="relu", name=f"{name}/reduce")
     y = net.conv2d(y, channels, 3, stride, activation="relu", name=f"{name}/conv")
     y = net.conv2d(y, wide, 1, name=f"{name}/expand")
-    if stride > 1 or x.type.shape[3] != wide:
+    if stride > 1 or x.shape[3] != wide:
         x = net.conv2d(x, wide, 1, stride, name=f"{name}/shortcut")
     return net.add(x, y, activation="relu", name=f"{name}/add")
 

@@ -33,7 +33,7 @@ def check_interface(file: File, graph: Graph, reading: Reading) -> None:
     roles = (("input", file.inputs, graph.inputs), ("output", file.outputs, graph.outputs))
     for role, borders, values in roles:
         for border, value in zip(borders, values, strict=True):
-            found = value.type.dtype.value
+            found = value.dtype.value
             if border.dtype != found and border.name not in states:
                 raise UsageError(
                     "usage-123",
@@ -89,7 +89,7 @@ class Presenter:
         x = self.tensors.in_order(first, order)
         suffix = ""
         if 1 < len(shape) < IMAGE_RANK:
-            extents = (*x.type.shape[:-1], *(1,) * (IMAGE_RANK - len(shape)), x.type.shape[-1])
+            extents = (*x.shape[:-1], *(1,) * (IMAGE_RANK - len(shape)), x.shape[-1])
             x = self.tensors.viewed(x, extents, self.tensors.name(f"{node.outputs[0]}/as_image"))
             suffix = "/image"
         others = tuple(self._in_model_order(name) for name in node.inputs[1:])
@@ -104,7 +104,7 @@ class Presenter:
         flat = self.tensors.flat(first)
         others = tuple(self._in_model_order(name) for name in node.inputs[1:])
         matrix = others[0] if others else None
-        is_plain = matrix is not None and matrix.data is not None and matrix.type.rank <= 2
+        is_plain = matrix is not None and matrix.data is not None and matrix.rank <= 2
         if flat is not None and is_plain:
             shown = self._onnx_node(node, (flat.source.value, *others), own(2))
             return replace(shown, columns=flat.columns)

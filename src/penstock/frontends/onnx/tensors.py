@@ -46,7 +46,7 @@ class OrderedTensor:
     @property
     def shape(self) -> tuple[int, ...]:
         """The model's shape."""
-        return tuple(self.value.type.shape[self.order.index(a)] for a in range(len(self.order)))
+        return tuple(self.value.shape[self.order.index(a)] for a in range(len(self.order)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +139,8 @@ class Tensors:
         if steps == own(len(steps)):
             return found.value
         name = self.name(f"{found.value.name}/axes{''.join(map(str, steps))}")
-        shape = tuple(found.value.type.shape[a] for a in steps)
-        large = [a for a in steps if found.value.type.shape[a] > 1]
+        shape = tuple(found.value.shape[a] for a in steps)
+        large = [a for a in steps if found.value.shape[a] > 1]
         if large == sorted(large):
             return self.viewed(found.value, shape, name)
         type = found.value.type.with_shape(shape)
@@ -148,7 +148,7 @@ class Tensors:
 
     def viewed(self, value: Value, shape: tuple[int, ...], name: str) -> Value:
         """The value reshaped."""
-        if value.type.shape == shape:
+        if value.shape == shape:
             return value
         return self.derived(Reshape(shape), value, value.type.with_shape(shape), name)
 

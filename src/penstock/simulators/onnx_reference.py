@@ -172,7 +172,7 @@ class _Place:
 
     def elements(self, tensors: Tensors) -> Array:
         """The elements in the model's order of axes."""
-        found = tensors[self.value].reshape(self.shape)
+        found = tensors[self.value].reshape(self.type.shape)
         return found.transpose([self.order.index(a) for a in range(len(self.order))])
 
 
@@ -228,7 +228,7 @@ class OnnxReference:
         self._fed = {
             raw
             for raw, place in self._places.items()
-            if self._kinds[raw] not in _REALS or place.dtype is DType.FLOAT32
+            if self._kinds[raw] not in _REALS or place.type.dtype is DType.FLOAT32
         }
         self._rounded = {
             node.output[0]: node.input[0]
@@ -278,7 +278,7 @@ class OnnxReference:
         for raw, kind, place in self._inputs:
             mine = place.elements(tensors)
             given = reals.get(place.value)
-            if kind not in _REALS or place.dtype is DType.FLOAT32:
+            if kind not in _REALS or place.type.dtype is DType.FLOAT32:
                 found[raw] = _as_kind(mine, kind)
             elif given is not None and given.dtype.kind == "f":
                 found[raw] = _as_kind(place.elements({place.value: given}), kind)
@@ -307,7 +307,7 @@ class OnnxReference:
         """What a normalisation of real numbers computes in double precision: of almost equal
         numbers, onnxruntime loses digits.  None if that is not known."""
         node = unit.normalises
-        if node is None or unit.place.dtype is not DType.FLOAT32:
+        if node is None or unit.place.type.dtype is not DType.FLOAT32:
             return None
         constants = {t.name: t for t in self._model.graph.initializer if t.name in node.input}
         known = {**found, **{name: numpy_helper.to_array(t) for name, t in constants.items()}}

@@ -91,7 +91,7 @@ def _filled(node: ForeignNode) -> Iterable[Made]:
         shape, number = node.constant_ints(0), node.input(1)
         require(number.type.elements == 1, f"the number has shape {list(number.shape)}")
     else:
-        shape, zero = node.input(0).shape, np.array(y.type.zero_point, y.dtype.value)
+        shape, zero = node.input(0).shape, np.zeros((), y.dtype.value)
         number = Value(f"{y.name}/zero", y.type.with_shape(()), Data.of(zero))
     viewed, made = reshaped(number, (1,) * len(shape), f"{y.name}/number")
     yield from made

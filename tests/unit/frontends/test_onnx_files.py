@@ -94,6 +94,7 @@ def test_an_open_extent_is_given_by_its_name() -> None:
         ((("N", 4), ("N", 1)), "N"),
         (((2, 4), ("N", 4)), "N"),
         ((("N", 4), ("M", 4)), None),
+        ((("unk__7", 4), ("unk__8", 4)), "axis 0"),
         ((("N", "N"),), None),
         (((4, "N"),), None),
     ],

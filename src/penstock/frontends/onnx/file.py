@@ -569,7 +569,11 @@ def _extent(dimension: Any, axis: int) -> int | str:
     is_known = dimension.WhichOneof("value") == "dim_value" and dimension.dim_value >= 0
     if is_known:
         return int(dimension.dim_value)
-    return printable(dimension.dim_param) or f"axis {axis}"
+    name = printable(dimension.dim_param)
+    return f"axis {axis}" if _NAMELESS.fullmatch(name) else name
+
+
+_NAMELESS = re.compile(r"(unk__\d+)?")  # Inference of shapes gives each extent a name of its own.
 
 
 def _attribute(a: onnx.AttributeProto) -> Attribute:

@@ -471,3 +471,11 @@ def test_a_scale_is_a_real_number() -> None:
     with pytest.raises(ModelError) as caught:
         graph_of(model.raw(model.node("QuantizeLinear", model.input(*SHAPE), scale)))
     assert "its scale is uint32" in caught.value.what
+
+
+def test_constants_of_16_bits_are_real_numbers() -> None:
+    """As onnxruntime's quantiser writes them for activations of 16 bits."""
+    model = Model(quantised=False, opset=21)
+    constant = model.constant(np.array([[-3000, 5, 32767]], np.int16))
+    y = model.node("Mul", model.input(2, 3), dequantised(model, constant, 0.01, 7, "int16"))
+    assert worst_steps(model.raw(y)) == 0

@@ -40,7 +40,8 @@ def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
     integers = types[node.outputs[0] if node.name == QUANTISE else node.inputs[0]]
     parameters = [file.constants.get(name) for name in node.inputs[1:3] if name]
     known = all(x is not None and x.size == 1 for x in parameters)
-    is_constant = node.inputs[0] in file.constants  # weights, whose scales may be many
+    # weights and biases, whose scales may be many
+    is_constant = node.inputs[0] in file.constants and integers in (*EIGHT_BITS, "int32")
     return is_constant or (
         known and integers in EIGHT_BITS and not node.attributes.get("block_size")
     )

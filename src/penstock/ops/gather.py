@@ -153,7 +153,11 @@ def _foreign_gather(node: ForeignNode) -> Iterable[Made]:
         return
     indices = node.constant_ints(1)
     gathered = (*shape[:axis], len(indices), *shape[axis + 1 :])
-    yield from with_shape(Gather(axis, indices), (value,), gathered, node.output())
+    y = node.output()
+    if node.open:
+        whole = (*shape[:axis], *node.input(1).type.shape, *shape[axis + 1 :])
+        y = replace(y, type=y.type.with_shape(whole))
+    yield from with_shape(Gather(axis, indices), (value,), gathered, y)
 
 
 def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:

@@ -93,6 +93,7 @@ def test_a_shape_that_is_computed_from_the_batch_is_known() -> None:
         ("SQUEEZE", (), {"squeeze_dims": (0,)}, (4, 3)),
         ("SQUEEZE", (), {}, (4, 3)),
         ("RESHAPE", (numbers("to", -1, 2),), {}, (6, 2)),
+        ("GATHER", (numbers("rows", 0, 1, 1, 2, shape=(2, 2)),), {"axis": 1}, (1, 2, 2, 3)),
     ],
 )
 def test_open_views_have_the_shape_that_their_operands_ask_for(

@@ -39,6 +39,7 @@ EQUATIONS: Mapping[str, tuple[Shape, ...]] = {
     "ab,cd->": ((2, 3), (4, 5)),
     "bcij, cd -> bdij": ((1, 3, 2, 4), (3, 5)),
     "bi,bi->b": ((2, 3), (2, 3)),
+    "bghid,bghjd->bghij": ((1, 2, 2, 3, 4), (1, 2, 2, 5, 4)),
 }
 
 

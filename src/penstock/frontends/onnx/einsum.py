@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from penstock.frontends.onnx.definitions import Define, Definition
 
+MOST_STACKED = 2  # Axes before the matrices of a product.
+
 _EQUATION = re.compile(r"[A-Za-z.,]*(->[A-Za-z.]*)?")
 
 
@@ -120,10 +122,11 @@ def _product(
         left = shaped(a.name, a.labels, [*batch, *rows, *("" for _ in columns)])
         right = shaped(b.name, b.labels, [*batch, *("" for _ in rows), *columns])
         return _Labelled(new.made("Mul", left, right), labels)
+    stack = [batch] if len(batch) > MOST_STACKED else [*batch]
     joined = [rows] if batch or not rows else [*rows]
-    left = shaped(a.name, a.labels, [*batch, *joined, inner])
-    product = new.made("MatMul", left, shaped(b.name, b.labels, [*batch, inner, columns]))
-    found = [*batch, *joined, columns]
+    left = shaped(a.name, a.labels, [*stack, *joined, inner])
+    product = new.made("MatMul", left, shaped(b.name, b.labels, [*stack, inner, columns]))
+    found = [*stack, *joined, columns]
     if shape(found) != shape(labels):
         product = new.made("Reshape", product, new.integers(*shape(labels)))
     return _Labelled(product, labels)

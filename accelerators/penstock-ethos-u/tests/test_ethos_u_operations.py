@@ -16,6 +16,7 @@ from penstock.fixedpoint import quantise_multiplier
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
+from penstock.ops.transpose import Transpose
 from penstock.ops.unary import Logistic
 from penstock.program.program import Kind
 from penstock_ethos_u.configurations import U55_32, MapShape, configuration
@@ -174,3 +175,17 @@ def test_tables_are_copied_while_an_earlier_layer_runs(last: str) -> None:
     chip = configuration("ethos-u85", 256, "shared_sram")
     for point in done.points:
         assert point.schedule.cost.cycles == point_cycles(point, done.request.accelerators, chip)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos_u55:macs=128", "ethos_u65:macs=512", "ethos_u85"])
+def test_channels_of_a_pixel_are_exchanged_by_a_convolution(accelerator: str) -> None:
+    """Copies of single channels would take many times as long as the layer before."""
+    net = GraphBuilder("shuffle", seed=1)
+    x = net.conv2d(net.input((1, 16, 16, 4)), 24, 1, name="before")
+    x = net.reshape(x, (1, 16, 16, 2, 12))
+    x = net.apply(Transpose((0, 1, 2, 4, 3)), x, quantisation=x.type.quantisation, name="shuffle")
+    done = compiled(net.build(net.reshape(x, (1, 16, 16, 24))), accelerator)
+    assert not done.parts.cpu_fallbacks
+    assert_exact(done, "points")
+    before, shuffle = (plan.costs[0].cycles for plan in done.points[-1].schedule.plans)
+    assert shuffle < 4 * before

@@ -46,6 +46,7 @@ from penstock_ethos_u.sequences import (
     folded_window,
     moved_boxes,
     phase_count,
+    selected_channels,
     slopes_are_exact,
     steps_of,
 )
@@ -355,8 +356,8 @@ def reduced_axes(offloaded: Offloaded) -> bool | str:
 
 
 def few_boxes(offloaded: Offloaded) -> bool | str:
-    """Operators that only move elements must have no constant inputs, and copies of at most 64
-    boxes must compute them.
+    """Operators that only move elements must have no constant inputs, and select channels of each
+    pixel, or copies of at most 64 boxes must compute them.
 
     Return True, or else the reason why the node violates this rule."""
     main = offloaded.main
@@ -364,7 +365,8 @@ def few_boxes(offloaded: Offloaded) -> bool | str:
         return True
     if any(value.data is not None for value in main.inputs):
         return "an input is constant"
-    return len(moved_boxes(offloaded)) <= MOST_BOXES or f"it copies more than {MOST_BOXES} boxes"
+    able = len(moved_boxes(offloaded)) <= MOST_BOXES or selected_channels(offloaded) is not None
+    return able or f"it copies more than {MOST_BOXES} boxes"
 
 
 def whole_extents(offloaded: Offloaded) -> bool | str:

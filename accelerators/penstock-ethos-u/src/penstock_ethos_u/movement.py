@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,8 +87,44 @@ def boxes(node: Node, extents: tuple[MapShape, ...]) -> tuple[Box, ...]:
     return _boxes(node.op, node.site.bare, extents)
 
 
+class Selection(NamedTuple):
+    """An operator that selects channels of each pixel.
+
+    image: rows, columns and channels of the input; its rows are those of the tensor.
+    channels: for each channel of the output, the channel of the input."""
+
+    image: MapShape
+    channels: tuple[int, ...]
+
+
+def selection(node: Node, extents: tuple[MapShape, ...]) -> Selection | None:
+    """Return what an operator selects, with pixels of as few bytes as possible; None if it moves
+    elements to other pixels, or adds elements.
+
+    extents: rows, columns and bytes of channels of each input, and of the output."""
+    (height, *pixel), target = extents[0], extents[-1]
+    size, count = prod(pixel), target.width * target.depth
+    if len(extents) > 2 or target.height != height:
+        return None
+    rows = _indices(node.op, node.site.bare).reshape(height, count) - FIRST_INDEX
+    line = rows[0]
+    if (rows != line + size * np.arange(height)[:, None]).any():
+        return None
+    for width in range(gcd(size, count), 0, -1):
+        depth, rest = divmod(size, width)
+        if rest or count % width:
+            continue
+        channels = line[: count // width]
+        same = line.reshape(width, -1) == channels + depth * np.arange(width)[:, None]
+        if same.all() and channels.min() >= 0 and channels.max() < depth:
+            return Selection(MapShape(height, width, depth), tuple(channels.tolist()))
+    return None
+
+
 @lru_cache(maxsize=256)
-def _boxes(op: Any, site: Any, extents: tuple[MapShape, ...]) -> tuple[Box, ...]:
+def _indices(op: Any, site: Any) -> Array:
+    """The index of each byte of the output among those of all inputs, from FIRST_INDEX on, or a
+    constant; in the shape of the output, with bytes of an element as a further axis."""
     inputs = list[Array]()
     begin = FIRST_INDEX
     for type in site.inputs:
@@ -98,6 +135,12 @@ def _boxes(op: Any, site: Any, extents: tuple[MapShape, ...]) -> tuple[Box, ...]
     if size > 1:  # elements of several bytes
         moved = (found[..., None] - FIRST_INDEX) * size + np.arange(size) + FIRST_INDEX
         found = np.where(found[..., None] < FIRST_INDEX, found[..., None], moved)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _boxes(op: Any, site: Any, extents: tuple[MapShape, ...]) -> tuple[Box, ...]:
+    found = _indices(op, site)
     kinds = list(_kinds(_Planes.of(found.reshape(extents[-1]), extents[:-1])))
     best = _boxes_of(kinds, 1, 1, MOST_BOXES)
     for rows, columns in PERIODS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from penstock.uma import Array, Offloaded, TensorType, multiply
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
 from penstock_ethos_u.encoding import HIGH_BITS, WeightOrder, encoded
-from penstock_ethos_u.movement import FILL, Box, Lines, boxes
+from penstock_ethos_u.movement import FILL, MOST_BOXES, Box, Lines, Selection, boxes, selection
 from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, row_bytes
 from penstock_ethos_u.operators import (
     ARG_MAX,
@@ -115,7 +115,42 @@ def is_natural(offloaded: Offloaded) -> bool:
     )
 
 
+def selected_channels(offloaded: Offloaded) -> Selection | None:
+    """Return what an operator that only moves elements selects of each pixel, if it does."""
+    of = _Tensors(offloaded)
+    return selection(offloaded.main, (*of.inputs, of.output))
+
+
 def _moving_steps(offloaded: Offloaded) -> Steps:
+    """Copies of boxes, or a convolution that selects channels of each pixel if that is faster."""
+    selected, boxes = selected_channels(offloaded), moved_boxes(offloaded)
+    copied = _copying_steps(offloaded) if len(boxes) <= MOST_BOXES or not selected else None
+    if selected is None or (copied is not None and len(boxes) == 1):
+        assert copied is not None
+        return copied
+    found = _selecting_steps(offloaded, selected)
+    return min((x for x in (copied, found) if x is not None), key=_cycles_of)
+
+
+def _cycles_of(steps: Steps) -> float:
+    """An estimate of the cycles of steps; infinite if no block fits one of them."""
+    every = [step.op.fastest_block_and_cycles(step.op.work(step.op.out_h)) for step in steps.steps]
+    return sum(inf if found is None else float(found[1].total[0]) for found in every)
+
+
+def _selecting_steps(offloaded: Offloaded, selected: Selection) -> Steps:
+    (height, width, depth), channels = selected
+    outputs = len(channels)
+    shapes = height, width, depth, height, width, outputs
+    op = Operation(hardware(offloaded), NpuFunction.CONVOLUTION, *shapes)
+    weights = np.zeros((outputs, 1, 1, depth), np.int16)
+    weights[np.arange(outputs), 0, 0, channels] = 1
+    one = (1 << HIGH_BITS - 1,) * outputs, (1,) * outputs
+    step = _with_weights(Step(op, View(0, WHOLE), View(RESULT, WHOLE)), weights, *one)
+    return _Tensors(offloaded).steps((step,))
+
+
+def _copying_steps(offloaded: Offloaded) -> Steps:
     of, found = _Tensors(offloaded), list[Step]()
     packed_out = of.packed_out
     for box in moved_boxes(offloaded):

@@ -19,9 +19,9 @@ from penstock.ir.tensor import Quantisation
 from penstock.ops.transpose import Transpose
 from penstock.ops.unary import Logistic
 from penstock.program.program import Kind
-from penstock_ethos_u.configurations import U55_32, MapShape, configuration
+from penstock_ethos_u.configurations import CONFIGURATIONS, U55_32, MapShape, configuration
 from penstock_ethos_u.constraints import ELEMENTS, average_is_exact, sum_is_exact
-from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
+from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, fastest_copy
 from penstock_ethos_u.tiles import tiles_of
 
 
@@ -189,3 +189,12 @@ def test_channels_of_a_pixel_are_exchanged_by_a_convolution(accelerator: str) ->
     assert_exact(done, "points")
     before, shuffle = (plan.costs[0].cycles for plan in done.points[-1].schedule.plans)
     assert shuffle < 4 * before
+
+
+def test_copies_take_the_faster_operation() -> None:
+    for chip in CONFIGURATIONS.values():
+        plain = Operation(chip, NpuFunction.COPY, 32, 32, 52, 32, 32, 52)
+        every = (plain, fastest_copy(plain))
+        found = [op.fastest_block_and_cycles(op.work(op.out_h)) for op in every]
+        slow, fast = (float(one[1].total[0]) for one in found if one is not None)
+        assert fast <= (slow if chip.macs == 32 or chip.macs > 512 else slow * 0.7)

@@ -24,7 +24,13 @@ from penstock.uma import Place, StreamRows, StreamTransfer
 from penstock_ethos_u.blocks import micro_block
 from penstock_ethos_u.configurations import MapShape
 from penstock_ethos_u.encoding import NO_SEGMENT, ConstantSegment
-from penstock_ethos_u.operation import TABULATED, NpuFunction, Operation, copied_before
+from penstock_ethos_u.operation import (
+    TABULATED,
+    NpuFunction,
+    Operation,
+    copied_before,
+    fastest_copy,
+)
 from penstock_ethos_u.performance import Block, Cycles
 from penstock_ethos_u.steps import CONSTANTS, RESULT, Step, Steps, View
 from penstock_ethos_u.tiles import MapTiles, tiles_of
@@ -440,9 +446,9 @@ def rows_read(encoded: EncodedOperation, tensor: int, first: int, end: int) -> t
 
 def row_copy(op: Operation) -> Operation:
     """Return the operation that copies one row of the input of `op`, with all its columns and
-    channels, to gather scattered rows in scratch. The NPU copies by a maximum over windows of one
-    element."""
-    return Operation(
+    channels, to gather scattered rows in scratch."""
+    plain = Operation(
         op.configuration, NpuFunction.COPY, 1, op.in_w, op.in_c, 1, op.in_w, op.in_c,
         packed_in=op.packed_in, packed_out=op.packed_in,
     )  # fmt: skip
+    return fastest_copy(plain)

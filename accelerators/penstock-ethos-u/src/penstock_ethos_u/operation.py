@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
+from math import inf
 
 from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork, depth_step
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, EthosUConfiguration, MapShape
@@ -441,6 +442,20 @@ def _divided_channels(channels: int, step: int) -> tuple[int, ...]:
     """The numbers of channels of the segments into which `channels` output channels are
     divided: `step` each, and the rest in the last one. For 40 channels and step 16: (16, 16, 8)."""
     return tuple(min(step, channels - k) for k in range(0, channels, step))
+
+
+@lru_cache(maxsize=4096)
+def fastest_copy(op: Operation) -> Operation:
+    """Return the faster of two operations that copy: `op`, a maximum over windows of one element,
+    and the maximum of each element and the least one."""
+    least = SecondInput(MapShape(1, 1, 1), scalar=-128)
+    other = replace(op, function=NpuFunction.LARGER, second=least)
+    return min(op, other, key=_whole_cycles)
+
+
+def _whole_cycles(op: Operation) -> float:
+    found = op.fastest_block_and_cycles(op.work(op.out_h))
+    return inf if found is None else float(found[1].total[0])
 
 
 def row_bytes(width: int, channels: int, packed: bool) -> int:

@@ -14,7 +14,13 @@ from penstock.uma import Array, Offloaded, TensorType, multiply
 from penstock_ethos_u.configurations import BLOCK_CHANNELS, MapShape
 from penstock_ethos_u.encoding import HIGH_BITS, WeightOrder, encoded
 from penstock_ethos_u.movement import FILL, MOST_BOXES, Box, Lines, Selection, boxes, selection
-from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput, row_bytes
+from penstock_ethos_u.operation import (
+    NpuFunction,
+    Operation,
+    SecondInput,
+    fastest_copy,
+    row_bytes,
+)
 from penstock_ethos_u.operators import (
     ARG_MAX,
     EXTREMES,
@@ -158,7 +164,8 @@ def _copying_steps(offloaded: Offloaded) -> Steps:
         if box.tensor == FILL or box.is_broadcast:
             # Whatever the operation reads, it writes the constant, to which it limits its results.
             value = box.source.offset if box.tensor == FILL else -128
-            found.append(Step(of.copy(box.shape, packed_out, packed_out, value), target, target))
+            op = fastest_copy(of.copy(box.shape, packed_out, packed_out, value))
+            found.append(Step(op, target, target))
         if box.tensor == FILL:
             continue
         packed = of.packed[box.tensor]
@@ -176,7 +183,8 @@ def _copying_steps(offloaded: Offloaded) -> Steps:
             )
             found.append(Step(op, target, target, source))
         else:
-            found.append(Step(of.copy(box.shape, packed, packed_out), source, target))
+            op = fastest_copy(of.copy(box.shape, packed, packed_out))
+            found.append(Step(op, source, target))
     return of.steps(found)
 
 

@@ -200,7 +200,7 @@ class NpuCall:
             after_copies = copies[-1] + 1 if copies else 0
             yield from (*actions[:after_copies], *later, *actions[after_copies:])
             return
-        if self.op.function is NpuFunction.LOOKUP:
+        if self.op.function in TABULATED:
             yield self._table_copy(self.op, 0)
         parts, row_intervals = self._stored_parts(), self.row_intervals(first, end)
         copied = [copied_before(self.op, other) for other in self.op.buffered]

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.uma import Array, Offloaded
 from penstock_ethos_u.encoding import EncodedConstants, WeightOrder, encoded
-from penstock_ethos_u.operation import NpuFunction, Operation
+from penstock_ethos_u.operation import TABULATED, Operation
 from penstock_ethos_u.operators import REDUCTIONS, SHIFT, dense_input, reduced_extents, taps
 
 # Biases, multipliers and shifts, with one element per output channel in each tuple.
@@ -44,7 +44,7 @@ def channel_scaling(offloaded: Offloaded) -> ChannelScaling:
 def lookup_table(offloaded: Offloaded, op: Operation) -> bytes:
     """Return the look-up table of an element-wise function: the output elements for input elements
     whose bytes are int8 numbers from -128 to 127, in this order; empty without a table."""
-    if op.function is not NpuFunction.LOOKUP:
+    if op.function not in TABULATED:
         return b""
     if offloaded.main.kind == SHIFT:
         return np.arange(256, dtype=np.uint8).tobytes()

@@ -453,6 +453,15 @@ def fastest_copy(op: Operation) -> Operation:
     return min(op, other, key=_whole_cycles)
 
 
+@lru_cache(maxsize=4096)
+def fastest_lookup(op: Operation) -> Operation:
+    """Return the faster of two operations that look elements up in a table: `op`, in a maximum over
+    windows of one element, and their differences from 0."""
+    zero = SecondInput(MapShape(1, 1, 1), scalar=0)
+    other = replace(op, function=NpuFunction.LOOKUP_DIFFERENCE, second=zero)
+    return min(op, other, key=_whole_cycles)
+
+
 def _whole_cycles(op: Operation) -> float:
     found = op.fastest_block_and_cycles(op.work(op.out_h))
     return inf if found is None else float(found[1].total[0])

@@ -20,7 +20,12 @@ from penstock_ethos_u.configurations import (
     configuration,
     on_board,
 )
-from penstock_ethos_u.operation import NpuFunction, Operation, SecondInput
+from penstock_ethos_u.operation import (
+    NpuFunction,
+    Operation,
+    SecondInput,
+    fastest_lookup,
+)
 from penstock_ethos_u.tiles import MOST_SCATTERED_ROWS
 
 LARGEST_EXTENT = 65536
@@ -96,6 +101,8 @@ def plain_operation(offloaded: Offloaded) -> Operation:
     first, _ = operands(offloaded)
     packed_out = offloaded.output.layout is not None
     found = replace(found, packed_in=is_packed(offloaded, first), packed_out=packed_out)
+    if found.function is NpuFunction.LOOKUP:
+        return fastest_lookup(found)
     if not found.weighted:
         return found
     unsigned_in = offloaded.inputs[offloaded.input_index(first)].dtype is DType.UINT8

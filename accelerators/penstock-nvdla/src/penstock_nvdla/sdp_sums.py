@@ -111,13 +111,26 @@ class Levels:
     """The different results of a sum, in ascending order (`values`), and the pairs of inputs that
     yield each.  A level is any result but the least."""
 
-    def __init__(self, expected: Int64s) -> None:
-        """`expected`: the results of all pairs of inputs, of shape (256, 256).
+    def __init__(self, p: Mapping[str, int], moved: int) -> None:
+        """p: the parameters of TFLite's arithmetic, by name.
+        moved: what is added to the results.  They saturate on one side; what saturates on the other
+            side without it may exceed the limit."""
+        self.bounds = LOWEST + max(moved, 0), HIGHEST + min(moved, 0)
+        self.expected = np.clip(expected_elements(p) + moved, LOWEST, HIGHEST)
+        self.values: Int64s = np.unique(self.expected)
+        self._order = np.argsort(self.expected, axis=None, kind="stable")
+        self._starts = np.searchsorted(self.expected.ravel()[self._order], self.values)
 
-        Entry [i, j] is that of i - 128 in the first input and j - 128 in the second."""
-        self.values: Int64s = np.unique(expected)
-        self._order = np.argsort(expected, axis=None, kind="stable")
-        self._starts = np.searchsorted(expected.ravel()[self._order], self.values)
+    def are_those_of(self, found: SumSettings | UnitYSum) -> bool:
+        """Return whether the constants yield the results of all pairs of inputs."""
+        return bool((np.clip(found.elements(), *self.bounds) == self.expected).all())
+
+    def offset(self, gaps: tuple[Int64s, Int64s], step: float) -> float | None:
+        """Return an offset of weighted sums with which all thresholds are in their `gaps`; None if
+        there is none.  step: the weighted sum per unit of the result."""
+        heights = (self.values[1:] - 0.5) * step
+        low, high = (gaps[0] - heights).max(), (gaps[1] - heights).min()
+        return float(low + high) / 2 if low < high else None
 
     def gaps(self, totals: Int64s) -> tuple[Int64s, Int64s]:
         """Return (lower, upper): for each level, two weighted sums between which its threshold must
@@ -147,11 +160,8 @@ def find_sum(p: Mapping[str, int], moved: int = 0) -> SumSettings | None:
     """Return constants that are proved for a sum or difference; None if none were found.
 
     p: the parameters of TFLite's arithmetic, by name.
-    moved: what is added to the results.  They saturate on one side; what saturates on the other
-        side without it may exceed the limit."""
-    bounds = LOWEST + max(moved, 0), HIGHEST + min(moved, 0)
-    expected = np.clip(expected_elements(p) + moved, LOWEST, HIGHEST)
-    levels = Levels(expected)
+    moved: as of `Levels`."""
+    levels = Levels(p, moved)
     for ratio in _ratios(slope(p, 0), slope(p, 1)):
         totals = ratio.totals()
         growth = slope(p, 0) / ratio.weights[0]
@@ -159,8 +169,8 @@ def find_sum(p: Mapping[str, int], moved: int = 0) -> SumSettings | None:
         lower, upper = levels.gaps(sign * totals)
         if (lower < upper).all():
             gaps, farthest = (lower, upper), float(np.abs(totals).max())
-            for found in _placed(ratio, abs(growth), sign, farthest, levels.values[1:], gaps):
-                if (np.clip(found.elements(), *bounds) == expected).all():
+            for found in _placed(ratio, abs(growth), sign, farthest, levels, gaps):
+                if levels.are_those_of(found):
                     return found
     return None
 
@@ -225,10 +235,9 @@ def _placed(
     slope: float,
     sign: int,
     farthest: float,
-    levels: Int64s,
+    levels: Levels,
     gaps: tuple[Int64s, Int64s],
 ) -> Iterator[SumSettings]:
-    lower, upper = gaps
     right = max(0, int(np.ceil(np.log2(farthest * MOST_FACTOR))) - RANGE_BITS)
     total = int(np.floor(np.log2(MOST_FACTOR**2 * 0.999 / slope)))
     shift = total - right
@@ -236,10 +245,9 @@ def _placed(
         return
     products, most = np.array([slope * 2.0**total]), np.array([float(MOST_FACTOR)])
     for factor2, scale in factor_pairs(products, most)[0].tolist():
-        heights = (levels - 0.5) * 2.0**total / (factor2 * scale)
-        low, high = (lower - heights).max(), (upper - heights).min()
-        offset = round((low + high) / 2 * factor2 / 2.0**right)
-        if low < high and abs(offset) < 1 << 31:
+        middle = levels.offset(gaps, 2.0**total / (factor2 * scale))
+        offset = None if middle is None else round(middle * factor2 / 2.0**right)
+        if offset is not None and abs(offset) < 1 << 31:
             yield SumSettings(ratio, sign * factor2, right, offset, scale, shift)
 
 
@@ -294,23 +302,19 @@ def find_sum_in_y(p: Mapping[str, int], moved: int = 0) -> UnitYSum | None:
     """Return constants that are proved for a sum or difference; None if none were found.
 
     p: the parameters of TFLite's arithmetic, by name.
-    moved: what is added to the results.  They saturate on one side; what saturates on the other
-        side without it may exceed the limit."""
-    bounds = LOWEST + max(moved, 0), HIGHEST + min(moved, 0)
-    expected = np.clip(expected_elements(p) + moved, LOWEST, HIGHEST)
-    levels = Levels(expected)
+    moved: as of `Levels`."""
+    levels = Levels(p, moved)
     every = list(_candidates(slope(p, 0), slope(p, 1)))
     few = [levels.edges(one.totals()) for one in every[:FEW_CANDIDATES]]
     edges = np.unique(np.concatenate(few)) if few else np.zeros(0, np.int64)
-    every.sort(key=lambda one: _slack(one, edges, expected.ravel()[edges]), reverse=True)
+    results = levels.expected.ravel()[edges]
+    every.sort(key=lambda one: _slack(one, edges, results), reverse=True)
     for candidate in every[:MOST_CANDIDATES]:
-        lower, upper = levels.gaps(candidate.totals())
-        heights = (levels.values[1:] - 0.5) * 2.0**candidate.shift / candidate.scale
-        low, high = (lower - heights).max(), (upper - heights).min()
-        offset = round((low + high) / 2)
-        if low < high and abs(offset) < 1 << 31:
-            found = replace(candidate, offset=offset)
-            if (np.clip(found.elements(), *bounds) == expected).all():
+        step = 2.0**candidate.shift / candidate.scale
+        middle = levels.offset(levels.gaps(candidate.totals()), step)
+        if middle is not None and abs(middle) < (1 << 31) - 1:
+            found = replace(candidate, offset=round(middle))
+            if levels.are_those_of(found):
                 return found
     return None
 

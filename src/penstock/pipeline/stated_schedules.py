@@ -382,28 +382,30 @@ def _alternative(parts: Parts, stated: StatedSchedule) -> Parts:
 
 
 def _with_part_names(parts: Parts, one: Cascade) -> Cascade:
-    """Return a cascade in which a layer that an accelerator claims has the name of its part."""
-    known = {part.name: part.name for part in parts.parts}
+    """Return a cascade in which a layer that an accelerator claims has the name of its part, and of
+    the part that converts its result, if it has the layer's name."""
+    first: dict[str, str] = {}
     for part in parts.parts:
         op = part.nodes[-1].op if part.nodes else None
-        if isinstance(op, Composite):
-            for node in op.nodes:
-                known.setdefault(node.name, part.name)
+        inner = [node.name for node in op.nodes] if isinstance(op, Composite) else []
+        for name in (*inner, part.name):
+            first.setdefault(name, part.name)
+    own = {part.name for part in parts.parts}
 
-    def name(given: str) -> str:
-        return known.get(given, given)
+    def names(given: Iterable[str]) -> tuple[str, ...]:
+        found: list[str] = []
+        for layer in given:
+            every = [n for n in dict.fromkeys((first.get(layer, layer), layer)) if n in own]
+            found += (n for n in every or [layer] if n == layer or n not in found)
+        return tuple(found)
 
     return replace(
         one,
-        parts=tuple(
-            name(given)
-            for k, given in enumerate(one.parts)
-            if name(given) == given or name(given) not in map(name, one.parts[:k])
-        ),
-        modes={name(given): mode for given, mode in one.modes.items()},
-        memory={name(given): region for given, region in one.memory.items()},
-        prefetches=tuple(replace(each, part=name(each.part)) for each in one.prefetches),
-        chains=tuple(replace(c, parts=tuple(map(name, c.parts))) for c in one.chains),
+        parts=names(one.parts),
+        modes={name: mode for given, mode in one.modes.items() for name in names([given])},
+        memory={name: region for given, region in one.memory.items() for name in names([given])},
+        prefetches=tuple(replace(each, part=names([each.part])[0]) for each in one.prefetches),
+        chains=tuple(replace(c, parts=names(c.parts)) for c in one.chains),
     )
 
 

@@ -459,6 +459,20 @@ def test_an_accelerator_computes_stripes_of_channels_and_columns_that_are_kept(
         api.compile(graph, accelerators="ethos_u55:layout=nhcwb16", schedule=rows)
 
 
+def test_a_layer_whose_result_is_converted_is_stated_by_its_own_name() -> None:
+    """nvdla packs channels: a layer is the part of the accelerator, and the conversion after it."""
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 13, 13, 16)), 16, 3, name="first")
+    graph = net.build(net.conv2d(x, 32, 3, padding="valid", name="second"))
+    found = api.verify(
+        graph, accelerators="nvdla:config=small", schedule=Cascade(BOTH, rows=3), last_rung="host"
+    )
+    assert [rung.compared.mismatches for rung in found.rungs if rung.compared] == [0, 0]
+    (_, plan) = found.compiled.compilation.schedule.plans
+    parts = found.compiled.compilation.parts.parts
+    assert [parts[k].engine for k in plan.parts] == ["nvdla", "nvdla", "cpu"]
+
+
 def test_constants_are_double_buffered_on_request() -> None:
     """By an accelerator that reads them from slow memory; a processor copies none."""
     net = GraphBuilder("net")

@@ -24,7 +24,7 @@ from penstock.backends.pattern import (
     type_problem,
 )
 from penstock.ir.graph import Node, Value
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.layers import PlainLayer
 from penstock.ops.plain import PlainRelu
@@ -367,11 +367,11 @@ def _repeated_patterns(pattern: Pattern) -> frozenset[Pattern]:
 def with_clamp(node: Node) -> Node:
     """Return a node with the clamp of negative numbers that quantisers leave out, because all
     elements of its output stand for numbers from 0 on."""
-    type = node.output.type
-    if type.quantisation is None or set(type.quantisation.zero_points) != {type.dtype.lower}:
+    type, op = node.output.type, clamped(node.op, Relu(Activation.RELU))
+    if op is None or type.quantisation is None or type.dtype in (DType.FLOAT32, DType.BOOL):
         return node
-    op = clamped(node.op, Relu(Activation.RELU))
-    return node if op is None else replace(node, op=op)
+    is_implied = set(type.quantisation.zero_points) == {type.dtype.lower}
+    return replace(node, op=op) if is_implied else node
 
 
 def stages(node: Node) -> tuple[FusedOperator, ...]:

@@ -423,7 +423,8 @@ class _Reader:
                 "onnx-002",
                 f'"{printable(value.name)}" is no tensor',
                 where=self._name,
-                help="export the model with tensors as inputs and outputs",
+                help="export the model with tensors as inputs and outputs; with skl2onnx, by "
+                "options={'zipmap': False}",
             )
         shape = tuple(_extent(d, k) for k, d in enumerate(kind.shape.dim))
         return Border(self._unique(value.name), self._dtype(kind.elem_type, value.name), shape)

@@ -198,3 +198,13 @@ def test_copies_take_the_faster_operation() -> None:
         found = [op.fastest_block_and_cycles(op.work(op.out_h)) for op in every]
         slow, fast = (float(one[1].total[0]) for one in found if one is not None)
         assert fast <= (slow if chip.macs == 32 or chip.macs > 512 else slow * 0.7)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos_u55:macs=256", "ethos_u85:macs=128"])
+def test_tables_are_looked_up_in_blocks_of_channels(accelerator: str) -> None:
+    net, unit = GraphBuilder("tables", seed=1), Quantisation((1 / 256,), (-128,))
+    x = net.conv2d(net.input((1, 9, 7, 3)), 20, 1, name="before")
+    y = net.apply(Logistic(), x, quantisation=unit)
+    done = compiled(net.build(net.conv2d(y, 17, 1, name="after")), accelerator)
+    assert not done.parts.cpu_fallbacks
+    assert_exact(done, "points")

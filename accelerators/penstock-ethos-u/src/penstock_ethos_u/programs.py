@@ -231,8 +231,9 @@ def _widen(api: Any, op: Operation, made: Any) -> None:
         if map is not None:
             map.data_type = api.NpuDataType.INT8 if size == 1 else api.NpuDataType.INT32
             map.quantization = map.quantization._replace(scale_f32=None)
-            height, width, _ = map.strides
-            map.strides = api.NpuShape3D(height=height, width=width, depth=size)
+            if size > 1:  # in NHWC
+                height, width, _ = map.strides
+                map.strides = api.NpuShape3D(height=height, width=width, depth=size)
     if op.function not in TABULATED and op.out_bytes > 1:
         made.activation = None
 

@@ -252,7 +252,7 @@ def _stated(
     graph, chip = towers(), load_target(target)
     if rows:
         net = GraphBuilder("large")
-        stem = net.conv2d(net.input((1, rows, columns, 1)), 1, 3, name="stem")
+        stem = net.conv2d(net.input((1, rows, columns, 1)), 2, 3, name="stem")
         graph = net.build(net.softmax(stem, name="soft"))
     stated = StatedSchedule(cascades, alternative)
     stated_schedule(assign(graph, chip), stated, chip, lambda graph: assign(graph, chip))
@@ -279,7 +279,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "cascader-009": lambda: _stated((Cascade(("stem",), prefetches=(StatedPrefetch("stem"),)),)),
     "cascader-010": lambda: _stated((Cascade(("stem", "wide0"), (1, 2, 2, 16)),)),
     "cascader-011": lambda: _stated((Cascade(("stem",), (1, 1, 1, 1)),), rows=2, columns=5000),
-    "cascader-012": lambda: _stated((Cascade(("stem", "soft"), (1, 8, 4, 1)),), rows=8, columns=8),
+    "cascader-012": lambda: _stated((Cascade(("stem", "soft"), (1, 8, 8, 1)),), rows=8, columns=8),
     "cascader-013": lambda: _stated((Cascade(("stem",), memory={"stem": "tcm"}),)),
     "cascader-014": lambda: _stated((Cascade(("sum",), memory={"sum": "tcm"}),), "two-region"),
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),

@@ -161,7 +161,7 @@ def _of_reals(node: OnnxNode, name: str, reals: Array, axis: int) -> Value:
             f'weights "{name}" are real numbers, must be int8 followed by a DequantizeLinear',
             help=f"quantise the model ({guide('quantise-onnx')}), or give --assume-int8",
         )
-    if node.assumed and not reals.any():
+    if node.assumed and not np.count_nonzero(reals):  # NaN is no invalid value here
         return _drawn(name, reals.shape, axis)
     return of_reals(name, reals, axis)
 

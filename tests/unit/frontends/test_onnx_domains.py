@@ -479,3 +479,12 @@ def test_constants_of_16_bits_are_real_numbers() -> None:
     constant = model.constant(np.array([[-3000, 5, 32767]], np.int16))
     y = model.node("Mul", model.input(2, 3), dequantised(model, constant, 0.01, 7, "int16"))
     assert worst_steps(model.raw(y)) == 0
+
+
+def test_assumed_weights_are_finite() -> None:
+    """A signalling NaN, which some operations of NumPy warn of."""
+    model = Model(quantised=False)
+    weights = np.full((4, 3, 3, 3), 0x7F800001, np.uint32).view(np.float32)
+    y = model.node("Conv", model.input(*SHAPE), model.constant(weights))
+    with pytest.raises(ModelError, match="no finite number"):
+        graph_of(model.raw(y), Reading(assume_int8=True))

@@ -139,7 +139,7 @@ def _indices(op: Any, site: Any) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _boxes(op: Any, site: Any, extents: tuple[MapShape, ...]) -> tuple[Box, ...]:
+def _boxes(op: object, site: object, extents: tuple[MapShape, ...]) -> tuple[Box, ...]:
     found = _indices(op, site)
     kinds = list(_kinds(_Planes.of(found.reshape(extents[-1]), extents[:-1])))
     best = _boxes_of(kinds, 1, 1, MOST_BOXES)

@@ -96,8 +96,9 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 def _found(new: RealNodes) -> tuple[Value, Value]:
     """The largest or smallest elements, and their indices."""
     node, x = new.node, new.plain(0)
-    (count,) = node.constant_ints(1)
-    found = new.apply(TopIndices(count, bool(node.integer("largest", 1))), x)
+    counts = node.constant_ints(1)
+    require(len(counts) == 1, f"there are {len(counts)} numbers of elements, must be one")
+    found = new.apply(TopIndices(counts[0], bool(node.integer("largest", 1))), x)
     shape = x.shape
     base = np.arange(x.type.elements // shape[-1]) * shape[-1]
     first = new.typed_constant(base.reshape(*shape[:-1], 1), DType.INT32)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from foreign_nodes import counting, graph_of, int8, ints, result
-from penstock.errors import UnsupportedError
+from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.foreign import Attribute, ForeignNode
 from penstock.ir.graph import Value
 from penstock.ir.op import Site
@@ -181,3 +181,9 @@ def test_gelu_of_real_numbers_keeps_the_digits_of_small_results() -> None:
     found = result(graph_of("GELU", *shape, approximate=False), x)[0].astype(np.float64)
     exact = np.array([[0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x[0].astype(np.float64)]])
     assert (np.abs(found - exact) <= 24 * np.spacing(np.abs(exact).astype(np.float32))).all()
+
+
+def test_the_number_of_best_elements_is_one_number() -> None:
+    outputs = plain("y", DType.FLOAT32, 2, 2), plain("z", DType.INT32, 2, 2)
+    with pytest.raises(ModelError, match="there are 2 numbers of elements"):
+        graph_of("TOPK_V2", (plain("x", DType.FLOAT32, 2, 3), ints("k", (2, 2))), outputs)

@@ -199,7 +199,8 @@ def _is_channelwise(node: Node) -> bool:
     last = (shape[-1] - 1, shape[-1])
     out = Region.whole(shape).replace(len(shape) - 1, last)
     pairs = node.reads(out)
-    return all(v.data is not None or read.intervals[-1] == last for v, read in pairs)
+    # a scalar has no channels
+    return all(v.data is not None or read.intervals[-1:] == (last,) for v, read in pairs)
 
 
 def _grouped(chain: HiddenChain, count: int, taken: frozenset[str]) -> Iterator[Node]:

@@ -80,7 +80,7 @@ def _initial_values(model: ForeignModel) -> Mapping[Key, Data]:
         keys: dict[int, Key] = {}
         for node in nodes:
             if node.name == "VAR_HANDLE":
-                keys[node.handles[0]] = _key(node)
+                keys.update(dict.fromkeys(node.handles, _key(node)))
             elif node.name == "ASSIGN_VARIABLE" and node.input(0).data is not None:
                 data = node.input(0).data
                 assert data is not None
@@ -132,7 +132,7 @@ class _Resolver:
         """The node without references to variables; None if it only handles variables."""
         match node.name:
             case "VAR_HANDLE":
-                self.keys[node.handles[0]] = _key(node)
+                self.keys.update(dict.fromkeys(node.handles, _key(node)))
             case "READ_VARIABLE":
                 self._read(_known(self.keys, node), node.output(0))
             case "ASSIGN_VARIABLE":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from math import isclose
 from typing import Protocol
 
 import numpy as np
@@ -191,7 +192,14 @@ def real_positions(node: OnnxNode, axis: ResizedAxis, model_axis: int) -> Array:
     length = scale * axis.extent
     match node.text("coordinate_transformation_mode", "half_pixel"):
         case "align_corners":
-            return o * last / (length - 1) if length != 1 else o * 0
+            if not isclose(length, axis.outputs, rel_tol=1e-6):
+                # ONNX's tests divide by 2.4 - 1 for 4 elements times 0.6, onnxruntime by 2 - 1.
+                raise node.unsupported(
+                    f"with align_corners, {axis.extent} elements become {length:.4g}, must be a "
+                    "whole number",
+                    help="state sizes instead of factors: ONNX's tests and onnxruntime differ",
+                )
+            return o * last / (axis.outputs - 1) if axis.outputs > 1 else o * 0
         case mode if mode == CROP:
             start, end = _region(node, model_axis)
             if length == 1:

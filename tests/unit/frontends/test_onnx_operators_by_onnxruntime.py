@@ -1091,3 +1091,18 @@ def test_functions_of_one_integer(operator: str, kind: str) -> None:
     opsets = [onnx.helper.make_opsetid("", 13)]
     raw = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
     assert judged_by_onnxruntime(raw).steps == 0
+
+
+def real_corners(factor: float) -> bytes:
+    model = Model(quantised=False, opset=19)
+    factors = model.constant(np.array([1, 1, factor, 1], np.float32))
+    how = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
+    model.output(model.node("Resize", model.input(1, 2, 6, 9), "", factors, **how))
+    return model.raw()
+
+
+def test_corners_of_real_numbers_are_aligned_where_the_length_is_whole() -> None:
+    assert judged_by_onnxruntime(real_corners(1.5)).steps <= 1
+    assert judged_by_onnxruntime(real_corners(7 / 6)).steps <= 1
+    with pytest.raises(UnsupportedError, match="6 elements become 7.5, must be a whole"):
+        judged_by_onnxruntime(real_corners(1.25))

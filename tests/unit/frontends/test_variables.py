@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,3 +106,12 @@ def test_initial_elements_that_differ_are_kept() -> None:
     y = net.apply("QUANTIZE", (old,), net.alike(x, 1))
     net.assign(handle, x)
     assert outputs(parse(net.tflite(x, y), "m.tflite"), 9, 9) == [[4, -7], [9, 9]]
+
+
+def test_a_handle_that_is_no_resource_is_refused() -> None:
+    net, x = network()
+    handle, old = net.variable(x, 1)
+    net.tensors[handle] = replace(net.tensors[handle], dtype="int32")
+    y = net.apply("ADD", (x, old), net.alike(x, 1))
+    with pytest.raises(UnsupportedError, match="handle is not that of a VAR_HANDLE"):
+        parse(net.tflite(x, y), "m.tflite")

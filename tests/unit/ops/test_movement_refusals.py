@@ -17,6 +17,11 @@ from penstock.ir.graph import Value
         ("SLICE", (int8("x", 4), ints("b", (3,)), ints("s", (2,))), "begins at 3, takes 2"),
         ("SLICE", (int8("x", 4), ints("b", (1,))), "input 2 is missing"),
         ("STRIDED_SLICE", (int8("x", 4), *(ints(n, (0,)) for n in "bes")), "stride of axis 0 is 0"),
+        (
+            "STRIDED_SLICE",
+            (int8("x", 1, 4), ints("b", (0, 0)), ints("e", (1, 4)), ints("s", (1, 1))),
+            "output has shape [4], must be [1, 4]",
+        ),
         ("SPLIT", (ints("axis", (5,)), int8("x", 4)), "axis is 5, must be within [-1, 1)"),
         ("SPLIT_V", (int8("x", 4), ints("s", (3,)), ints("axis", (0,))), "the input has 4"),
         ("TRANSPOSE", (int8("x", 2, 3), ints("o", (1, 1))), "must name each of 2 axes once"),

@@ -1104,5 +1104,5 @@ def real_corners(factor: float) -> bytes:
 def test_corners_of_real_numbers_are_aligned_where_the_length_is_whole() -> None:
     assert judged_by_onnxruntime(real_corners(1.5)).steps <= 1
     assert judged_by_onnxruntime(real_corners(7 / 6)).steps <= 1
-    with pytest.raises(UnsupportedError, match="6 elements become 7.5, must be a whole"):
+    with pytest.raises(UnsupportedError, match=r"6 elements become 7\.5"):
         judged_by_onnxruntime(real_corners(1.25))

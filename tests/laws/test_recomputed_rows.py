@@ -20,7 +20,6 @@ from found import few
 from lowered import Lowered, assert_equal_to_graph
 from penstock.backends.processor_parts import Engines, Processor, assign
 from penstock.compiled import UNBOUNDED
-from penstock.frontends.open import graph_from_text
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
 from penstock.pipeline.emission import lower_point
@@ -46,6 +45,7 @@ from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.row_tables import row_tables
 from small_plans import narrow_and_wide
+from texts.graph_reader import graph_from_text
 
 TARGET = load_target("host")
 OPTIONS = Options(max_recompute=1e6)

@@ -7,7 +7,7 @@ patterns                    is_op, wildcard, is_constant, is_tuple, is_tuple_get
 arguments of its functions  Offloaded: facts about a node; KernelCall: a call to lower to commands
 constraints                 double_rounding, one_group, single_image: those of many accelerators
 costs                       cycles, or a Breakdown of them by resource; PlacedCall: a call with
-                            addresses
+                            addresses; processor_cycles: a node's on the processor
 commands                    Driver, DriverRecord: a function and a record of its arguments; Invoke,
                             Issue, Transfer, Loop; Address, TensorRows: operands of commands
 expressions                 Expr: a number, Var, TableEntry; operators + - * // %, minimum, maximum
@@ -71,6 +71,7 @@ from penstock.backends.pattern import (
     is_tuple_get_item,
     wildcard,
 )
+from penstock.backends.processor_parts import processor_cycles
 from penstock.backends.rules import double_rounding, one_group, single_image
 from penstock.backends.scratchpad_tile import ScratchpadTile, Span, TilePiece
 from penstock.backends.stream import (
@@ -274,6 +275,7 @@ __all__ = [
     "one_group",
     "packed",
     "parse_size",
+    "processor_cycles",
     "quantise_multiplier",
     "reachable",
     "requantise",

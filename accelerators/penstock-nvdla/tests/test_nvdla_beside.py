@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import penstock_nvdla
 from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.composite import Composite
@@ -290,6 +291,31 @@ def test_the_channels_of_an_image_are_filled_up_by_the_core(
     kinds = [node.kind for node in done.graph.nodes if isinstance(node.op, Composite)]
     assert kinds == ["pad", *cropped, "nn.conv2d"]
     assert_exact(done, "host")
+
+
+@pytest.mark.parametrize(
+    ("shape", "first"),
+    [
+        ((1, 9, 10, 3), []),
+        ((1, 5, 64, 3), []),
+        ((1, 96, 96, 3), ["pad"]),
+        ((1, 65, 97, 3), ["pad"]),
+    ],
+)
+def test_the_core_fills_channels_only_where_this_takes_fewer_cycles(
+    shape: tuple[int, ...], first: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole schedules are compared with those in which the processor fills the channels."""
+    net = GraphBuilder("image", seed=5)
+    graph = net.build(net.conv2d(net.input(shape), 6, 3, 2, name="first"))
+    every = list[int]()
+    for late in (0, 1 << 30):
+        monkeypatch.setattr(penstock_nvdla, "LATE_CYCLES", late)
+        done = compiled(graph, "nvdla:config=large,extension=False", target="cortex-m4")
+        every.append(done.schedule.cost.cycles)
+        kinds = [node.kind for node in claimed(done.graph).values()]
+        assert kinds[:1] == (first if not late and first else ["nn.conv2d"])
+    assert every[0] < every[1] if first else every[0] == every[1]
 
 
 @pytest.mark.parametrize(("config", "channels"), [("small", 20), ("large", 40), ("large", 64)])

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.backends.accelerator import Accelerator, CpuFallback, PassPhase
 from penstock.backends.competition import Reservations, reservations
 from penstock.backends.partition import Refusals, check_engines, choose, is_partitioned, partition
-from penstock.backends.processor_parts import Processor, single_node_part
+from penstock.backends.processor_parts import processor_cycles
 from penstock.backends.program_passes import after_passes, before_stripes
 from penstock.errors import TargetError
 from penstock.hardware.target import Target
@@ -38,11 +39,7 @@ def offload(graph: Graph, accelerators: Sequence[Accelerator], target: Target) -
     Raises BackendError if the description of an accelerator is invalid, or if the graph is
     partitioned for another accelerator."""
     check_engines(graph, [accelerator.name for accelerator in accelerators])
-    processor = Processor(target.engines[0])
-
-    def cycles(node: Node) -> int:
-        return processor.work_cycles(single_node_part(node, target.engines[0]))
-
+    cycles = partial(processor_cycles, target=target)
     fallbacks: tuple[CpuFallback, ...] = ()
     graph, lost = contested(graph, accelerators, cycles)
     for accelerator in accelerators:

@@ -15,9 +15,10 @@ accelerator, `borders=False` packs only the tensors that pass between two of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
+from operator import itemgetter
 
 from penstock.backends.offloaded import MAIN, main_node
 from penstock.ir.composite import Composite
@@ -39,7 +40,7 @@ def packed(
     borders: bool = True,
     least_channels: int = 1,
     takes_blocks: Callable[[Node], bool] = lambda node: True,
-    fills_rows: bool = False,
+    choose: Callable[[Sequence[Sequence[Node]]], Sequence[Node]] = itemgetter(0),
 ) -> Graph:
     """Return the graph in which int8 tensors between composites of an accelerator are packed.
 
@@ -53,10 +54,11 @@ def packed(
         it and only such composites read it.
     least_channels: with `borders` False, tensors with fewer channels are not packed.
     takes_blocks: returns False for composites whose inputs and output must not be packed.
-    fills_rows: True if rows of images with few channels are first padded to whole blocks of bytes,
-        from which the accelerator fills the blocks of channels.
+    choose: returns one of several ways to pack a value, each a chain of nodes, or one of them with
+        composites of the accelerator. The first way pads the channels at once; a second one, for
+        images with few channels, pads the rows to whole blocks of bytes before.
     """
-    packing = _Packing(graph, engine, pack, borders, least_channels, takes_blocks, fills_rows)
+    packing = _Packing(graph, engine, pack, borders, least_channels, takes_blocks, choose)
     for node in graph.nodes:
         packing.take(node)
     return graph.with_nodes(tuple(packing.nodes))
@@ -71,7 +73,7 @@ class _Packing:
     borders: whether tensors that other engines produce or consume are packed, too.
     least_channels: if `borders` is False, outputs with fewer channels are not packed.
     takes_blocks: returns False for composites that are unchanged.
-    fills_rows: whether rows are padded to whole blocks.
+    choose: selects among ways to pack a value.
     nodes: the nodes of the new graph so far.
     packed_values: the packed form of a value, by the name of the value.
     """
@@ -82,7 +84,7 @@ class _Packing:
     borders: bool
     least_channels: int
     takes_blocks: Callable[[Node], bool]
-    fills_rows: bool
+    choose: Callable[[Sequence[Sequence[Node]]], Sequence[Node]]
     nodes: list[Node] = field(default_factory=list[Node])
     packed_values: dict[str, Value] = field(default_factory=dict[str, Value])
 
@@ -125,9 +127,10 @@ class _Packing:
             # A copy of a network input can stay on chip, the input itself cannot.
             inputs = {v.name for v in self.graph.inputs}
             is_copied = value.name in inputs and len(self.consumers.get(value.name, ())) > 1
-            filled = _padded(value, self.pack, self.taken) if self.fills_rows else []
-            first = filled[-1].output if filled else value
-            made = [*filled, *_packing(first, self.pack, self.taken, is_copied=is_copied)]
+            ways = [_packing(value, self.pack, self.taken, is_copied=is_copied)]
+            if filled := _padded(value, self.pack, self.taken):
+                ways.append([*filled, *_packing(filled[-1].output, self.pack, self.taken)])
+            made = self.choose(ways)
             self.nodes += made
             self.packed_values[value.name] = made[-1].output
         return self.packed_values[value.name]

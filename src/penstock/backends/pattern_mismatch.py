@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.description import name_of
@@ -28,7 +29,7 @@ from penstock.backends.pattern import (
     type_problem,
 )
 from penstock.backends.pattern_matching import Search, Term, stages, tuple_fields, with_clamp
-from penstock.backends.processor_parts import Processor, single_node_part
+from penstock.backends.processor_parts import processor_cycles
 from penstock.errors import UsageError, did_you_mean
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
@@ -235,12 +236,7 @@ def explain(
             else "add --accelerator NAME",
         )
     check_engines(graph, [accelerator.name for accelerator in accelerators])
-    processor = Processor(target.engines[0])
-
-    def cycles(node: Node) -> int:
-        return processor.work_cycles(single_node_part(node, target.engines[0]))
-
-    graph, lost = contested(graph, accelerators, cycles)
+    graph, lost = contested(graph, accelerators, partial(processor_cycles, target=target))
     lines: list[str] = []
     reasons: list[str] = []
     for k, accelerator in enumerate(accelerators):

@@ -274,6 +274,14 @@ def single_node_part(node: Node, processor: Engine) -> Part:
     return Part((node,), processor.name, selected.kernel, fallback=selected.fallback)
 
 
+def processor_cycles(node: Node, target: Target) -> int:
+    """Return the cycles in which the processor of a chip computes the whole output of a node.
+
+    Raises ModelError if no kernel supports the node's element types."""
+    processor = target.engines[0]
+    return Processor(processor).work_cycles(single_node_part(node, processor))
+
+
 def portable_part(node: Node, processor: Engine) -> Part:
     """Return a node as a part with its portable kernel."""
     # This function is faster than `single_node_part`, which selects the kernels of the core family.

@@ -25,8 +25,9 @@ functional model executes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from penstock.uma import (
     Composite,
     DType,
     Graph,
+    Node,
     Offloaded,
     OpStrategy,
     PassPhase,
@@ -49,6 +51,7 @@ from penstock.uma import (
     one_group,
     packed,
     parse_size,
+    processor_cycles,
     wildcard,
 )
 from penstock_nvdla import fused, kernels
@@ -218,23 +221,40 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
     """Return the graph in which the int8 inputs and outputs of NVDLA's composites are stored in
     packs of channels, the layout of the hardware.  The CPU packs those inputs that other engines
     produce, and unpacks those outputs that other engines read.  Without the extension, `large`
-    itself fills the packs of images with few channels."""
+    itself fills the packs of images with few channels, where this takes fewer cycles."""
     chip = configuration(str(target.attrs["config"]))
     atom = chip.memory_atom_bytes
-    fills_rows = not target.attrs["extension"] and chip.memory.latency_cycles >= LATE_CYCLES
-    found = packed(graph, target.name, atom, fills_rows=fills_rows)
-    if not fills_rows:
-        return found
-    kinds = {node.name: "pad" for node in found.nodes if spreads(node, atom)}
-    cropped = (node for node in found.nodes if node.kind == SLICE and node.inputs[0].name in kinds)
+    if target.attrs["extension"] or chip.memory.latency_cycles < LATE_CYCLES:
+        return packed(graph, target.name, atom)
+
+    def fastest(ways: Sequence[Sequence[Node]]) -> Sequence[Node]:
+        own = (_on_own_units(way, target, atom) for way in ways)
+        return min((ways[0], *own), key=partial(_cycles_of_all, target=target))
+
+    return packed(graph, target.name, atom, choose=fastest)
+
+
+def _on_own_units(way: Sequence[Node], target: AcceleratorTarget, atom: int) -> Sequence[Node]:
+    """The nodes, with those as composites that fill packs or then drop columns."""
+    kinds = {node.name: "pad" for node in way if spreads(node, atom)}
+    cropped = (node for node in way if node.kind == SLICE and node.inputs[0].name in kinds)
     kinds |= {node.name: "strided_slice" for node in cropped}
-    return found.with_nodes(
-        tuple(
-            replace(node, op=Composite(kind, target.name, (node,), (node.inputs[0].name,)))
-            if (kind := kinds.get(node.name))
-            else node
-            for node in found.nodes
-        )
+    return [
+        replace(node, op=Composite(kind, target.name, (node,), (node.inputs[0].name,)))
+        if (kind := kinds.get(node.name))
+        else node
+        for node in way
+    ]
+
+
+def _cycles_of_all(nodes: Sequence[Node], target: AcceleratorTarget) -> float:
+    """The cycles of whole outputs, on NVDLA or on the processor."""
+    return sum(
+        cycles(Offloaded(node, target), node.output.type.shape[1]).cycles
+        if isinstance(node.op, Composite)
+        else processor_cycles(node, target.chip)
+        for node in nodes
+        if not node.op.ALIAS
     )
 
 

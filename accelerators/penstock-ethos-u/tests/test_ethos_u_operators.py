@@ -307,15 +307,15 @@ def of_a_row_and_a_column() -> Graph:
     return net.build(net.apply(Mul(), row, column, name="y"))
 
 
-def scattered_elements() -> Graph:
-    """Columns in an order without regularity."""
+def scattered(axis: int, shape: tuple[int, ...]) -> Graph:
+    """Rows or columns in an order without regularity."""
     net = GraphBuilder("refused")
     order = tuple(k * k * k % 197 for k in range(197))
-    return net.build(net.apply(Gather(2, order), net.input((1, 3, 197, 5)), name="y"))
+    return net.build(net.apply(Gather(axis, order), net.input(shape), name="y"))
 
 
 REFUSED = {
-    "it copies more than 64 boxes": scattered_elements(),
+    "it copies more than 64 boxes": scattered(1, (1, 197, 3, 5)),
     "input 0 has shape [1, 1, 4, 3]": of_a_row_and_a_column(),
     "its strides are 3 x 3": transposed_by(3, 3, 0, 12),
     "its window is 1 x 1": transposed_by(2, 1, 0, 7),
@@ -329,6 +329,13 @@ def test_unsupported_nodes_are_refused_with_a_reason(why: str) -> None:
     done = compiled(REFUSED[why], "ethos_u55")
     assert not claimed(done.graph)
     assert why in done.parts.cpu_fallbacks[0].reason
+
+
+def test_scattered_columns_are_a_convolution_of_whole_rows() -> None:
+    """Though there are more than 64 boxes of them."""
+    done = compiled(scattered(2, (1, 3, 197, 5)), "ethos_u55")
+    assert not done.parts.cpu_fallbacks
+    assert_exact(done, "points")
 
 
 @pytest.mark.parametrize("extent", [1, 4])

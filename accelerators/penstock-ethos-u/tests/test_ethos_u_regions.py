@@ -24,7 +24,7 @@ from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.host import host_compiler, link_executable, run_executable
 from penstock_ethos_u.interpreter import driver_payload
 from penstock_ethos_u.interpreter.commands import decode_commands
-from test_ethos_u_submissions import in_turns
+from test_ethos_u_submissions import in_turns, submitted
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
@@ -157,6 +157,7 @@ def test_an_error_of_the_driver_ends_the_run(sram: int | None) -> None:
     done = compiled(in_turns(), "ethos_u55", sram_bytes=sram)
     ((status, count, released),) = statuses(done.bundle, [0])
     assert (status, released) == (OK, count)
-    assert count == (2 if sram is None else 17)
+    assert count == len(submitted(done.program))
+    assert count == 2 if sram is None else count > 10
     every = range(1, count + 1)
     assert statuses(done.bundle, every) == [(FAILED, k, k) for k in every]

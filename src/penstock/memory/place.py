@@ -26,6 +26,11 @@ class PlaceOptions:
         """The options with the first round of the row placer alone."""
         return replace(self, rows=replace(self.rows, rounds=self.rows.rounds[:1]))
 
+    @property
+    def unimproved(self) -> PlaceOptions:
+        """The options without improvement of the row placer's orders."""
+        return replace(self, rows=replace(self.rows, rounds=()))
+
     def is_exact(self, problem: PlacementProblem) -> bool:
         """Return whether the exact placer places a problem."""
         few = len(problem.buffers) <= self.max_exact_buffers

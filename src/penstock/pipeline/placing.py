@@ -46,6 +46,8 @@ _Problem = tuple[str, PlacementProblem, tuple[Series, ...]]
 """A memory region, what is placed in it, and the series of rows in it."""
 _Placements = tuple[tuple[str, Placement], ...]
 """(memory region, placement), the default region first."""
+_Scratched = tuple[ExpandedSchedule, _Placements, CallCosts | None]
+"""A schedule, its placements, and what computes the costs of its calls, if it is known."""
 _Points = list[tuple[Schedule, PlacedPoint]]
 """Each schedule with a point that it is placed as."""
 
@@ -213,7 +215,7 @@ def _placed(
             counted = (p.height_bytes for memory, p in placements if memory not in unbudgeted)
             if sum(counted) >= task.effort.useful_bytes:
                 continue
-            scratched = _with_placed_scratch(task, placements, banks, place_options)
+            scratched = _with_least_scratch(task, placements, banks, place_options)
             if scratched is None:
                 continue
             expanded, found, known = scratched
@@ -278,9 +280,25 @@ def _task(banks: Mapping[str, int], wanted: tuple[Schedule, _Effort]) -> _Task:
     return _Task(expanded, tuple(problems), effort)
 
 
+def _with_least_scratch(
+    task: _Task, found: _Placements, banks: Mapping[str, int], options: PlaceOptions
+) -> _Scratched | None:
+    """Return the lower one of two results of `_with_placed_scratch` if calls of a schedule that is
+    placed quickly need more scratch memory than their kernels state.
+
+    Orders that are improved scatter more rows: bytes gained are lost again if scratch grows."""
+    best = _with_placed_scratch(task, found, banks, options)
+    if best is None or best[0] is task.expanded or task.effort != _Effort():
+        return best
+    plain = options.unimproved
+    (found, *_) = _place_blocks(plain, (task.problems, task.effort))
+    other = _with_placed_scratch(task, found, banks, plain)
+    return min((x for x in (best, other) if x), key=lambda x: sum(p.height_bytes for _, p in x[1]))
+
+
 def _with_placed_scratch(
     task: _Task, found: _Placements, banks: Mapping[str, int], options: PlaceOptions
-) -> tuple[ExpandedSchedule, _Placements, CallCosts | None] | None:
+) -> _Scratched | None:
     """Return the schedule and placements with the scratch memory that calls need at the addresses,
     and what computes the costs of the calls, if it is known.
 

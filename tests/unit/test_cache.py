@@ -17,6 +17,7 @@ import penstock
 from command_line import CommandLine
 from penstock import api
 from penstock.api import cache, compiling
+from penstock.backends.uma import backend
 from penstock.codegen.bundle import Bundle
 from penstock.errors import UsageError
 
@@ -27,7 +28,9 @@ FILES = Bundle((("report.json", b"{}"), ("src/a.c", bytes(range(256)))))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the cache, which does not exist yet; the current folder has a model."""
+    """The folder of the cache, which does not exist yet; the current folder has a model, and no
+    accelerator is registered in this process, whose requests would have no key."""
+    monkeypatch.setattr(backend, "REGISTERED", {})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
     shutil.copy(MODEL, "net.tflite")

@@ -188,10 +188,12 @@ def _box(node: ForeignNode) -> Made:
 def _strided(node: ForeignNode) -> Iterable[Made]:
     value = node.input(0)
     starts, shape, steps = strided_bounds(node)
-    dropped, stated = node.integer("shrink_axis_mask"), node.output().shape
-    kept = [extent for axis, extent in enumerate(shape) if not dropped >> axis & 1]
-    require(list(stated) == kept, f"output has shape {list(stated)}, must be {kept}")
-    yield from _then_reshape(Slice(starts, shape, steps), value, node.output())
+    dropped, output = node.integer("shrink_axis_mask"), node.output()
+    kept = tuple(extent for axis, extent in enumerate(shape) if not dropped >> axis & 1)
+    if 0 in node.open:
+        output = replace(output, type=output.type.with_shape(kept))
+    require(output.shape == kept, f"output has shape {list(output.shape)}, must be {list(kept)}")
+    yield from _then_reshape(Slice(starts, shape, steps), value, output)
 
 
 def _reverse(node: ForeignNode) -> Made:

@@ -93,6 +93,12 @@ def test_a_shape_that_is_computed_from_the_batch_is_known() -> None:
         ("SQUEEZE", (), {"squeeze_dims": (0,)}, (4, 3)),
         ("SQUEEZE", (), {}, (4, 3)),
         ("RESHAPE", (numbers("to", -1, 2),), {}, (6, 2)),
+        (
+            "STRIDED_SLICE",
+            (numbers("b", 0, 1, 0), numbers("e", 1, 3, 2), numbers("s", 1, 1, 1)),
+            {"shrink_axis_mask": 1},
+            (2, 2),
+        ),
         ("GATHER", (numbers("rows", 0, 1, 1, 2, shape=(2, 2)),), {"axis": 1}, (1, 2, 2, 3)),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -19,7 +20,7 @@ from penstock.frontends.onnx.file import decode
 from penstock.frontends.open import parse
 from penstock.frontends.other_formats import ONNX_BEGIN, looks_like_onnx
 from penstock.frontends.reading import Reading
-from penstock.ir.tensor import DType
+from penstock.ir.tensor import Array, DType
 from penstock.ladder import run_machine
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
@@ -334,3 +335,61 @@ def test_a_quantised_type_that_is_no_integer_is_refused() -> None:
     model = make.make_model(graph, opset_imports=[make.make_opsetid("", 19)])
     with pytest.raises(PenstockError, match="QuantizeLinear"):
         graph_of(model.SerializeToString())
+
+
+def _file(nodes: list[onnx.NodeProto], shape: Sequence[int], **constants: Array) -> bytes:
+    """A model with an input "x" of float32 and an output "y"."""
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(x, name) for name, x in constants.items()],
+    )
+    opset = onnx.helper.make_opsetid("", 17)
+    return onnx.helper.make_model(graph, opset_imports=[opset]).SerializeToString()
+
+
+def test_an_input_without_a_default_must_be_there() -> None:
+    node = onnx.helper.make_node
+    dead = node("Relu", ["x"], [""])
+    with pytest.raises(ModelError, match='input 1, "B", is absent'):
+        graph_of(_file([dead, node("Add", ["x", ""], ["y"])], (1, 4)))
+    with pytest.raises(ModelError, match='input 0, "inputs", is absent'):
+        graph_of(_file([node("Concat", [], ["y"], axis=1)], (1, 4)))
+    assert kinds(graph_of(_file([dead, node("Relu", ["x"], ["y"])], (1, 4)))) == ["PlainRelu"]
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "attributes"),
+    [
+        ("MaxPool", None, {"kernel_shape": [9, 1]}),
+        ("Pad", np.array([0, 0, -9, 0, 0, 0, 0, 0]), {}),
+        ("Conv", np.ones((1, 1, 2, 1), np.float32), {"dilations": [9, 1]}),
+    ],
+)
+def test_a_slice_of_what_a_window_shrank_to_less_than_nothing_is_refused(
+    name: str, other: Array | None, attributes: dict[str, Any]
+) -> None:
+    """ONNX's inference of the Slice's shape would end the process."""
+    arrays = {"begin": np.array([0, 0, 0]), "end": np.array([1, 1, 1])}
+    if other is not None:
+        arrays["other"] = other
+    inputs = ["x"] if other is None else ["x", "other"]
+    nodes = [
+        onnx.helper.make_node(name, inputs, ["z"], **attributes),
+        onnx.helper.make_node("Slice", ["z", "begin", "end"], ["s"]),
+        onnx.helper.make_node("Shape", ["s"], ["shape"]),
+        onnx.helper.make_node("Reshape", ["s", "shape"], ["y"]),
+    ]
+    with pytest.raises(PenstockError):
+        graph_of(_file(nodes, (1, 1, 6, 6), **arrays))
+
+
+def test_a_scale_for_each_channel_needs_channels() -> None:
+    scales, zeros = np.ones(3, np.float32), np.zeros(3, np.uint8)
+    first = onnx.helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0)
+    node = onnx.helper.make_node("QuantizeLinear", ["s", "scales", "zeros"], ["q"], axis=0)
+    back = onnx.helper.make_node("DequantizeLinear", ["q", "scales", "zeros"], ["y"], axis=0)
+    with pytest.raises(ModelError, match="has no axis 0"):
+        graph_of(_file([first, node, back], (1, 3), scales=scales, zeros=zeros))

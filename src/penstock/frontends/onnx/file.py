@@ -194,6 +194,9 @@ _CONTRIBUTED = "com.microsoft"
 DOMAINS = (*_OWN, _CONTRIBUTED)
 NAMESAKES = ("Attention", "RotaryEmbedding")
 """Operators of onnxruntime that take other inputs than those of ONNX with these names."""
+_OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
+_VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
+_UNUSED_INPUTS = ("roi",)  # Of opset 11, which onnxruntime and exporters leave out.
 REALS = ("float16", "bfloat16", "float32", "float64")
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 _DAMAGE = (
@@ -363,6 +366,7 @@ class _Reader:
 
     def __init__(self, model: Any, name: str, folder: Path | None) -> None:
         self._model, self._name, self._folder = model, name, folder
+        self._opset = self._stated_opset()
         self._names: dict[str, str] = {"": ""}
         self._taken: set[str] = {""}
 
@@ -370,7 +374,6 @@ class _Reader:
         graph = self._model.graph
         if not graph.node and not graph.output:
             raise _Malformed("it has no graph")
-        opset = self._opset()
         constants = {self._unique(t.name): self._array(t, t.name) for t in graph.initializer}
         if graph.sparse_initializer:
             raise UnsupportedError(
@@ -380,10 +383,11 @@ class _Reader:
         nodes = tuple(self._node(n, i) for i, n in enumerate(graph.node))
         outputs = tuple(self._border(v) for v in graph.output)
         inputs = tuple(v for v in inputs if v.name not in constants)
+        nodes = tuple(node for node in nodes if any(node.outputs))
         self._check_written_once(constants, inputs, nodes)
-        return File(self._name, opset, inputs, outputs, constants, in_order(nodes))
+        return File(self._name, self._opset, inputs, outputs, constants, in_order(nodes))
 
-    def _opset(self) -> int:
+    def _stated_opset(self) -> int:
         found = [o.version for o in self._model.opset_import if o.domain in _OWN]
         if not found and not any(node.domain in _OWN for node in self._model.graph.node):
             return OLDEST_OPSET
@@ -483,6 +487,8 @@ class _Reader:
         is_other = node.domain == _CONTRIBUTED and name in NAMESAKES
         if node.domain not in DOMAINS or is_other:
             name = f"{printable(node.domain)}.{name}"
+        elif node.domain in _OWN:
+            self._check_inputs(node, where)
         attributes: dict[str, Attribute] = {}
         tensors: dict[str, Array] = {}
         graphs: dict[str, Subgraph] = {}
@@ -496,6 +502,23 @@ class _Reader:
         captured = (name for graph in graphs.values() for name in graph.captured())
         inputs += tuple(name for name in dict.fromkeys(captured) if name not in inputs)
         return FileNode(name, where, inputs, outputs, attributes, tensors, graphs)
+
+    def _check_inputs(self, node: onnx.NodeProto, where: str) -> None:
+        """Raises ModelError if an input is absent without which the operator means nothing."""
+        schema = operator_schema(node.op_type, self._opset)
+        if schema is None:
+            return
+        for k, formal in enumerate(schema.inputs):
+            given = node.input[k:] if formal.option == _VARIADIC else node.input[k : k + 1]
+            is_absent = "" in given or (not given and k < schema.min_input)
+            if is_absent and formal.option != _OPTIONAL and formal.name not in _UNUSED_INPUTS:
+                raise ModelError(
+                    "onnx-004",
+                    f'input {k}, "{formal.name}", is absent',
+                    where=where,
+                    why=f"{node.op_type} has no default for it",
+                    help="the model file is malformed; export the model again",
+                )
 
     def _subgraph(self, graph: onnx.GraphProto, index: int) -> Subgraph:
         """A subgraph of the node of that number."""

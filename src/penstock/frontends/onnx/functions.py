@@ -9,6 +9,10 @@ Source: ONNX operator specification, function bodies in the package `onnx`.
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -159,7 +163,7 @@ def _types(file: File, extents: Mapping[str, int]) -> Types:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", file.opset)])
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        inferred = _inferred(model).graph
     except Exception:  # the inference fails with any exception; nothing else is known then
         inferred = graph
     found = {v.name: v.type for v in (*inferred.input, *inferred.output, *inferred.value_info)}
@@ -167,6 +171,36 @@ def _types(file: File, extents: Mapping[str, int]) -> Types:
         dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
         found[name] = helper.make_tensor_type_proto(dtype, x.shape)
     return found
+
+
+def _inferred(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the types that ONNX's inference finds.  Raises an exception of any class.
+
+    The inference ends its process at a Slice of a tensor that a window made smaller than nothing.
+    So such models are inferred in a copy of the process, where the system has copies."""
+    has_slice = any(node.op_type == "Slice" for node in model.graph.node)
+    if not has_slice or sys.platform != "linux":
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    there, here = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the copy needs no other thread
+        copy = os.fork()
+    if copy == 0:
+        try:
+            faulthandler.disable()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            with open(here, "wb") as pipe:
+                found = onnx.shape_inference.infer_shapes(model, data_prop=True)
+                pipe.write(found.SerializeToString())
+        finally:
+            os._exit(0)
+    os.close(here)
+    with open(there, "rb") as pipe:
+        raw = pipe.read()
+    os.waitpid(copy, 0)
+    if not raw:
+        raise ValueError("the inference failed")
+    return onnx.ModelProto.FromString(raw)
 
 
 def _of_opset(node: FileNode, opset: int) -> FileNode:

@@ -21,7 +21,7 @@ from onnx import helper
 
 from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.file import File, FileNode
-from penstock.frontends.onnx.folding import whole
+from penstock.frontends.onnx.folding import whole, wrong
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
 from penstock.ir.tensor import Array
 
@@ -102,6 +102,8 @@ def _parameter(new: Definition, name: str, shape: tuple[int, ...]) -> str:
         return new.as_real(new.made("Reshape", name, new.integers()))
     elements = found.astype(np.float32)
     axis, block = whole(new.node, "axis", 1), whole(new.node, "block_size", 0)
+    if elements.size > 1 and not -len(shape) <= axis < len(shape):
+        raise wrong(new.node, f"the tensor {list(shape)} has no axis {axis}")
     if block:
         elements = np.repeat(elements, block, axis)
         elements = np.take(elements, np.arange(shape[axis]), axis)

@@ -16,7 +16,7 @@ from penstock.codegen.c_program import generate
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.codegen.packages.delivery import Delivery
-from penstock.codegen.packages.registry import package_formats
+from penstock.codegen.packages.formats import PACKAGE_FORMATS
 from penstock.pipeline.compilation import delivery
 from penstock.program.steps import streams
 from penstock.simulators.graph import run_graph
@@ -32,7 +32,7 @@ class Delivered:
 
     def unpack(self, format: str, folder: Path) -> Path:
         """The folder with the package."""
-        write_bundle(package_formats()[format].pack(self.delivery), folder)
+        write_bundle(PACKAGE_FORMATS[format].pack(self.delivery), folder)
         return folder
 
     def agrees(self, text: str) -> bool:

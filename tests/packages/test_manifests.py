@@ -22,10 +22,10 @@ from deliveries import Delivered, model_delivery, program_delivery
 from command_line import CommandLine
 from penstock.codegen.bundle import MANIFEST, Bundle
 from penstock.codegen.c_text import prefix
-from penstock.codegen.packages.registry import chosen_formats, package_formats, packaged
+from penstock.codegen.packages.formats import PACKAGE_FORMATS, chosen_formats, packaged
 from penstock.toolchains.compiler import Optimise
 
-FORMATS = tuple(package_formats())
+FORMATS = tuple(PACKAGE_FORMATS)
 NAMES = (
     "kws", "int", "core", "Arduino", "3x3", "l'\u00e9t\u00e9 \"x\"", "\u6a21\u578b", "-o",
     "x" * 200, "$(shell x)",
@@ -39,7 +39,7 @@ RUST_WORDS = frozenset(("fn", "self", "super", "crate", "core", "std", "alloc", 
 def package(name: str, format: str) -> Bundle:
     """The package of a model with a name, and with a provenance that needs escapes."""
     given = program_delivery("row tables", prefix(name)).delivery
-    return package_formats()[format].pack(replace(given, provenance=PROVENANCE))
+    return PACKAGE_FORMATS[format].pack(replace(given, provenance=PROVENANCE))
 
 
 def text_of(bundle: Bundle, ending: str) -> str:
@@ -91,7 +91,7 @@ def test_platformio(name: str) -> None:
 def test_platformio_replaces_every_other_level(optimise: Optimise, level: str) -> None:
     """PlatformIO adds `flags` to those of the project, then removes `unflags`."""
     given = replace(program_delivery("row tables").delivery, optimise=optimise)
-    manifest = text_of(package_formats()["platformio"].pack(given), "library.json")
+    manifest = text_of(PACKAGE_FORMATS["platformio"].pack(given), "library.json")
     build = json.loads(manifest)["build"]
     found = ["-Os", "-O2", "-Og", level, *build["flags"]]  # frameworks, debug builds, the library
     assert {flag for flag in found if flag not in build["unflags"]} == {level}
@@ -198,7 +198,7 @@ def test_rust_declares_the_functions_of_the_header() -> None:
         program_delivery("three deep, streamed, two memories"),
         program_delivery("row tables"),
     ):
-        bundle = package_formats()["rust"].pack(given.delivery)
+        bundle = PACKAGE_FORMATS["rust"].pack(given.delivery)
         header = bundle[f"c/{given.delivery.header}"].decode()
         declared = re.findall(r"^(?!static|typedef)\w[\w ]*[ *](\w+)\((.*)\);$", header, re.M)
         block = re.search(r'extern "C" \{\n(.*?)\n    \}', bundle["src/lib.rs"].decode(), re.S)
@@ -212,7 +212,7 @@ def test_rust_declares_the_functions_of_the_header() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_package_contains_the_files_of_the_bundle_and_is_reproducible(format: str) -> None:
     given: Delivered = model_delivery("two_heads")
-    pack = package_formats()[format].pack
+    pack = PACKAGE_FORMATS[format].pack
     bundle = pack(given.delivery)
     assert pack(given.delivery) == bundle
     contents = [content for _, content in bundle.files]

@@ -17,7 +17,7 @@ from packages.deliveries import model_delivery
 from penstock import api
 from penstock.codegen.bundle import write_bundle
 from penstock.codegen.packages.delivery import Delivery
-from penstock.codegen.packages.registry import package_formats
+from penstock.codegen.packages.formats import PACKAGE_FORMATS
 from penstock.errors import TargetError
 from penstock.hardware.load import MOST_BYTES, parse_target, target_names, target_text
 from penstock.toolchains.cortex_m import GCC
@@ -161,7 +161,7 @@ def test_make_passes_the_flags_of_a_trusted_board_as_they_are(
     trusted: Delivery, tmp_path: Path
 ) -> None:
     need("make")
-    write_bundle(package_formats()["make"].pack(trusted), tmp_path / "package")
+    write_bundle(PACKAGE_FORMATS["make"].pack(trusted), tmp_path / "package")
     said = build(tmp_path / "package").splitlines()
     assert all(f"<{flag}>" in said for flag in trusted.cpu_flags)
     assert not list(tmp_path.rglob("pwned"))
@@ -175,7 +175,7 @@ def test_cmake_passes_the_flags_of_a_trusted_board_to_the_shell(
     # CMake leaves "$" and backslashes to make, which expands them.
     flags = tuple(flag for flag in trusted.cpu_flags if not set(flag) & set("$\\"))
     delivery = replace(trusted, cpu_flags=(*flags, "-DI=`touch<pwned`"))
-    write_bundle(package_formats()["cmake"].pack(delivery), tmp_path / "package")
+    write_bundle(PACKAGE_FORMATS["cmake"].pack(delivery), tmp_path / "package")
     tried = ("-DCMAKE_C_COMPILER_WORKS=1", "-DCMAKE_TOOLCHAIN_FILE=toolchain.cmake")
     for words in (
         ("-S", "package", "-B", "build", *tried),

@@ -20,7 +20,7 @@ from penstock.alternatives import (
 from penstock.api.arguments import C
 from penstock.backends.contributions import FORMATS, FileFormat, ModelFile, contribution
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.packages.registry import chosen_formats, packaged
+from penstock.codegen.packages.formats import chosen_formats, packaged
 from penstock.errors import UnsupportedError
 from penstock.frontends.open import read_bytes, unpacked
 from penstock.frontends.tflite import decode, looks_like_tflite

@@ -102,14 +102,14 @@ def chosen_packages(texts: Sequence[str] | None) -> tuple[str, ...]:
     """The names of package formats, by default that of CMake.  Raises UsageError."""
     if texts is None:
         return DEFAULT_PACKAGES
-    from penstock.codegen.packages.registry import chosen_formats
+    from penstock.codegen.packages.formats import chosen_formats
 
     return tuple(format.name for format in chosen_formats(texts))
 
 
 def _print_notices(packages: Sequence[str], target: Target) -> None:
     """Print the notices about packages whose chips do not run the kernels of the target."""
-    from penstock.codegen.packages.registry import chosen_formats, notices
+    from penstock.codegen.packages.formats import chosen_formats, notices
     from penstock.hardware.load import board_names
 
     is_board = target.name in board_names()

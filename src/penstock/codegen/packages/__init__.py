@@ -1,6 +1,5 @@
-"""Packages: a compiled model in the folder layout of a build system, one file per format.
+"""Packages: a compiled model in the folder layout of a build system.
 
-The registry finds the formats of this folder; each file defines one `PackageFormat` called
-`FORMAT`, and its templates are in `codegen/templates/packages`."""
+`formats.py` defines the formats; their templates are in `codegen/templates/packages`."""
 
 DEFAULT_PACKAGES = ("cmake",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
@@ -158,22 +158,3 @@ def line_comment(text: str) -> str:
 def _printed_types(interface: Interface) -> Iterable[str]:
     used = {port.elements.dtype for port in interface.outputs}
     return tuple(t.value for t in (DType.FLOAT32, DType.INT64) if t in used)
-
-
-# PackageFormat: the folder layout that a build system expects.
-
-
-@dataclass(frozen=True, slots=True)
-class PackageFormat:
-    """A format of `--package`.
-
-    name: its name on the command line.
-    pack: returns the files of the package.
-    other_cores: a clause about its chips that have no Arm core; empty if that is not usual.
-    serves_arm: whether it also serves chips with Arm cores.
-    """
-
-    name: str
-    pack: Callable[[Delivery], Bundle]
-    other_cores: str = ""
-    serves_arm: bool = True

@@ -21,11 +21,8 @@ from penstock.ops.conversions import Quantize
 from penstock.ops.pad import Pad
 from penstock.ops.pool import MaxPool2D
 from penstock.ops.unary import Relu
-from penstock.passes.drop_dead import drop_dead
-from penstock.passes.fold_constants import fold_constants
-from penstock.passes.fold_padding import fold_padding
-from penstock.passes.free_identities import free_identities
-from penstock.passes.fuse_activation import fuse_activation
+from penstock.passes.cleaning import drop_dead, fold_constants, free_identities
+from penstock.passes.folding import fold_padding, fuse_activation
 from penstock.passes.order import ACCUMULATION, PASSES, Pass
 from penstock.pipeline.graphs import simplify
 from penstock.simulators.graph import run_graph, run_sequences

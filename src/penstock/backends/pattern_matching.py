@@ -31,7 +31,7 @@ from penstock.ops.plain import PlainRelu
 from penstock.ops.reshape import keeps_extents
 from penstock.ops.slice import Slice, item_of_split
 from penstock.ops.unary import Relu
-from penstock.passes.fuse_activation import clamped
+from penstock.passes.folding import clamped
 
 
 def matches(

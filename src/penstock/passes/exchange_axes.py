@@ -35,7 +35,7 @@ from penstock.ir.tensor import Data, TensorType
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import ExchangeAxes, Transpose
-from penstock.passes.drop_dead import drop_dead
+from penstock.passes.cleaning import drop_dead
 
 
 def exchange_axes(graph: Graph, *, keep_inputs: bool = False) -> Graph | None:

@@ -6,7 +6,7 @@ that the new frames add, and keeps the older ones that readers still need as a s
 
     window = Concatenation(kept, new rows); kept becomes the last rows of the window,
 
-which `passes/queues.py` stores in a ring.  A reader of fewer rows than the window reads a slice.
+which `passes/states.py` stores in a ring.  A reader of fewer rows than the window reads a slice.
 Operators that need all rows, such as a mean over time or a dense layer, read the whole window, and
 they and all that depends on them are computed per run, as in the network with the window.
 
@@ -32,8 +32,7 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.registry import COPY
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
-from penstock.passes.drop_dead import drop_dead
-from penstock.passes.fold_constants import fold_constants
+from penstock.passes.cleaning import drop_dead, fold_constants
 from penstock.passes.streamed_rows import channels_first
 from penstock.passes.time_series import (
     MOST_FRAMES,

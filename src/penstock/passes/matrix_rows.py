@@ -33,7 +33,7 @@ from penstock.ops.fully_connected import FullyConnected, PlainFullyConnected
 from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
-from penstock.passes.drop_dead import drop_dead
+from penstock.passes.cleaning import drop_dead
 
 ROWS = 1  # The axis of rows in the form of rank 4.
 MOST_MATRICES = 16  # Each has nodes of its own, which the search divides into cascades.

@@ -8,17 +8,10 @@ from penstock.errors import InternalError, ModelError
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
 from penstock.passes.accumulate import accumulate
-from penstock.passes.drop_dead import drop_dead
-from penstock.passes.fold_constants import fold_constants
-from penstock.passes.fold_dilation import fold_dilation
-from penstock.passes.fold_padding import fold_padding
-from penstock.passes.free_identities import free_identities
-from penstock.passes.fuse_activation import fuse_activation
-from penstock.passes.own_results import own_results
-from penstock.passes.queues import queue_sections, queues
-from penstock.passes.share_constants import share_constants
-from penstock.passes.slice_parts import slice_parts
-from penstock.passes.slice_rows import slice_rows
+from penstock.passes.cleaning import drop_dead, fold_constants, free_identities, share_constants
+from penstock.passes.folding import fold_dilation, fold_padding, fuse_activation
+from penstock.passes.slices import slice_parts, slice_rows
+from penstock.passes.states import own_results, queue_sections, queues
 from penstock.passes.tabulate import tabulate
 
 Pass = Callable[[Graph], Graph]

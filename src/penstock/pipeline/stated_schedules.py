@@ -22,7 +22,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
-from penstock.passes.share_constants import share_constants
+from penstock.passes.cleaning import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories
 from penstock.scheduling.bands.band_schedule import can_run_in_bands, with_bands

@@ -27,7 +27,7 @@ from penstock.ops.running import RequantiseLast, RunningMax, RunningSum
 from penstock.ops.sums import Mean, Sum
 from penstock.ops.unary import Relu
 from penstock.passes.accumulate import accumulate
-from penstock.passes.drop_dead import drop_dead
+from penstock.passes.cleaning import drop_dead
 from penstock.pipeline import assignment
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import simplify

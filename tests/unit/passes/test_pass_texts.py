@@ -31,10 +31,9 @@ from penstock.passes import exchange_axes as exchange
 from penstock.passes import matrix_rows as matrices
 from penstock.passes.accumulate import accumulate
 from penstock.passes.order import PASSES
-from penstock.passes.own_results import own_results
 from penstock.passes.quantised_interface import quantised_interface
-from penstock.passes.queues import queue_sections, queues
 from penstock.passes.single_rounding import with_single_rounding
+from penstock.passes.states import own_results, queue_sections, queues
 from penstock.passes.streamed_rows import streamed_rows
 from penstock.simulators.graph import run_graph, run_sequences
 from texts.graph_reader import graph_from_text

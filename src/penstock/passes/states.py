@@ -1,16 +1,4 @@
-"""queues: recognises states that are the last rows of a sequence (`Graph.queues`).
-
-A model shifts such a state: it concatenates the old rows with new ones, and assigns the last rows
-of the result.  As a queue, the rows stay where they are in a ring, and only the new ones are
-written.  Two forms are recognised, where `s` is the state before the run and the axis is that of
-rows:
-
-1. window = Concatenation(s, new); s becomes Slice(window, last rows).
-2. kept = Slice(s, last rows); window = Concatenation(kept, new); s becomes window.
-
-Conditions: the state, and in form 2 the slice, have no other reader, and neither the window nor the
-new rows are outputs of the graph.
-"""
+"""Passes that prepare states for their memory: results that no run may overwrite, and queues."""
 
 from __future__ import annotations
 
@@ -18,19 +6,90 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from penstock.ir.graph import Graph, Node, Queue, QueueSection, State, Value
+from penstock.ir.graph import Graph, Node, Queue, QueueSection, State, Value, free_name
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data
 from penstock.ops.concatenation import Concatenation
+from penstock.ops.registry import COPY
 from penstock.ops.slice import Slice
+
+
+def own_results(graph: Graph) -> Graph:
+    """Returns the graph in which no output and no new elements of a state are in a state's memory.
+
+    The updates of states, at the end of a run, would overwrite such a result.  A result that is a
+    view of a state becomes a view of a copy.  If the state itself is an output, the output is a
+    copy, and the state gets another name.
+    """
+    return _with_copied_views(_with_copied_states(graph))
+
+
+def _with_copied_states(graph: Graph) -> Graph:
+    """The graph in which no output is a state itself."""
+    taken = set(graph.names())
+    outputs = {value.name for value in graph.outputs}
+    renamed: dict[str, Value] = {}
+    copies: list[Node] = []
+    for state in graph.states:
+        before = state.before
+        if before.name in outputs:
+            name = free_name(f"{before.name}/state", taken)
+            taken.add(name)
+            renamed[before.name] = replace(before, name=name)
+            copies.append(Node(COPY, (renamed[before.name],), before, state.update.origin))
+    nodes = (node.reading(renamed) for node in graph.nodes)
+    return replace(
+        graph,
+        nodes=(*copies, *nodes),
+        states=tuple(_renamed_state(state, renamed) for state in graph.states),
+    )
+
+
+def _renamed_state(state: State, names: Mapping[str, Value]) -> State:
+    before = names.get(state.before.name, state.before)
+    return replace(state, update=replace(state.update, output=before))
+
+
+def _with_copied_views(graph: Graph) -> Graph:
+    """The graph in which no result is a view of a state."""
+    taken = set(graph.names())
+    results = {value.name for value in (*graph.outputs, *(s.after for s in graph.states))}
+    in_states = {state.before.name for state in graph.states}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node.op.ALIAS and node.inputs[0].name in in_states:
+            if node.name in results:
+                source = node.inputs[0]
+                copy = replace(source, name=free_name(f"{source.name}/copy", taken), origin=None)
+                taken.add(copy.name)
+                nodes.append(Node(COPY, (source,), copy, node.origin))
+                node = replace(node, inputs=(copy, *node.inputs[1:]))
+            else:
+                in_states.add(node.name)
+        nodes.append(node)
+    return graph.with_nodes(tuple(nodes))
+
 
 # Most rows of a window: the largest number in the 16 bits that state the rotation of a ring.
 MAX_ROWS = 2**15 - 1
 
 
 def queues(graph: Graph) -> Graph:
-    """Returns the graph in which states that are shifted by rows are queues."""
+    """Returns the graph in which states that are the last rows of a sequence are queues
+    (`Graph.queues`).
+
+    A model shifts such a state: it concatenates the old rows with new ones, and assigns the last
+    rows of the result.  As a queue, the rows stay where they are in a ring, and only the new ones
+    are written.  Two forms are recognised, where `s` is the state before the run and the axis is
+    that of rows:
+
+    1. window = Concatenation(s, new); s becomes Slice(window, last rows).
+    2. kept = Slice(s, last rows); window = Concatenation(kept, new); s becomes window.
+
+    Conditions: the state, and in form 2 the slice, have no other reader, and neither the window nor
+    the new rows are outputs of the graph.
+    """
     search = _Search.of(graph)
     found = {state.before.name: search.queue(state) for state in graph.states}
     removed = {replaced.name for match in found.values() if match for replaced in match.removed}
@@ -132,16 +191,15 @@ def _takes_last_rows(node: Node) -> bool:
     )
 
 
-# Lets slices of the window of a queue be read from its ring (`Queue.sections`).
-#
-# Conditions:
-#
-# 1. The slice takes consecutive rows of the window or of another section, with step 1 along all
-# axes. 2. The elements that it takes of each row are consecutive. 3. The slice is not an output of
-# the graph.
-
-
 def queue_sections(graph: Graph) -> Graph:
+    """Returns the graph in which slices of the window of a queue are read from its ring
+    (`Queue.sections`).  Conditions:
+
+    1. The slice takes consecutive rows of the window or of another section, with step 1 along all
+       axes.
+    2. The elements that it takes of each row are consecutive.
+    3. The slice is not an output of the graph.
+    """
     return replace(graph, queues=tuple(_with_sections(queue, graph) for queue in graph.queues))
 
 

@@ -30,7 +30,7 @@ from penstock import api
 from penstock.execution import firmware
 from penstock.ladder import Truth, climb
 from penstock.pipeline.compilation import Compilation, compile_request, with_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.scheduling.options import Options
 
 AIMS = {

@@ -38,7 +38,7 @@ from penstock import api, execution
 from penstock.errors import PenstockError, UsageError
 from penstock.ir.region import Region
 from penstock.pipeline.compilation import Compilation, compile_request, with_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 
 TARGET = "cortex-m4-portable"
 FIGURES = ("cycles_per_mac", "cycles_per_element", "cycles_per_loop")

@@ -36,7 +36,7 @@ from benchmarks.vela import VelaReport, vela_report
 from penstock.backends.accelerator import Accelerator
 from penstock.errors import PenstockError
 from penstock.pipeline.emission import lower_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.reports.steps import costed_steps
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule
 from penstock_ethos_u.configurations import CONFIGURATIONS, EthosUConfiguration

@@ -25,7 +25,7 @@ from benchmarks.points import spread
 from benchmarks.shared import find_shared
 from penstock import api, ladder
 from penstock.pipeline.compilation import Compilation, compile_request
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.simulators.graph import run_graph
 from penstock_ethos_u.configurations import CONFIGURATIONS
 

@@ -11,8 +11,7 @@ from penstock import api
 from penstock.ir.region import Region
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import read, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.scheduling.model.parts import Parts

@@ -41,7 +41,7 @@ from penstock.ops.partial_product import RequantiseSums
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.compilation import Compilation, compile_graph, stack_error, with_point
 from penstock.pipeline.graphs import read, simplify
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.scheduling.model.cost import total
 from penstock.scheduling.model.schedule import Schedule

@@ -31,7 +31,7 @@ from penstock import api
 from penstock.ir.op import rows_region
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point, write
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Call, Program, View
 from penstock.program.steps import computed_rows, unrolled_calls

@@ -8,7 +8,7 @@ import numpy as np
 
 from available import compiled
 from penstock.codegen.c_program import generate
-from penstock.codegen.file_names import c_prefix
+from penstock.codegen.names import c_prefix
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation

@@ -14,7 +14,7 @@ from penstock.execution import firmware, run_on_host
 from penstock.ir.tensor import Array
 from penstock.optional import strict
 from penstock.pipeline.compilation import Compilation, compile_request, with_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.simulators.compare import compare_sets
 from penstock.simulators.graph import run_sequences
 

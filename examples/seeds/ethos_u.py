@@ -10,7 +10,7 @@ from penstock.api.compiled import Compiled
 from penstock.cascader import Cascade
 from penstock.frontends.builder import GraphBuilder
 from penstock.pipeline.compilation import Compilation, compile_request
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 
 NETWORK, NPU, TARGET = "zoo:mobilenet_v1", "ethos_u55:macs=256", "cortex-m55"
 LIMITS = (None, 451_584, 300_000)

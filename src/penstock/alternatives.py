@@ -20,8 +20,7 @@ from penstock.pipeline.capacity import smaller_kernels
 from penstock.pipeline.choosing import chosen_index, picked
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import culled, place
+from penstock.pipeline.placing import PlacedPoint, culled, place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule, schedules_by_rows, searches, with_alternatives
 from penstock.reports.report import Alternative, Flash, SmallerKernels

@@ -18,8 +18,7 @@ from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.emission import command_line
 from penstock.pipeline.graphs import read_request, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import PLACE, READ, SCHEDULE, SIMPLIFY, frontier
 from penstock.reports.formats import number

@@ -24,7 +24,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation, stack_error
 from penstock.pipeline.emission import lower_point
-from penstock.pipeline.placed_point import PlacedPoint, located_at
+from penstock.pipeline.placing import PlacedPoint, located_at
 from penstock.program.program import Program
 from penstock.program.steps import calls, submitted_steps
 from penstock.quoting import quoted

@@ -9,7 +9,7 @@ import pytest
 
 from available import COMMITTED, compiled, every_model
 from penstock import execution
-from penstock.program.tables import table_bytes
+from penstock.program.steps import table_bytes
 from penstock.toolchains.compiler import Optimise
 from penstock.toolchains.elf_file import object_sections, undefined_symbols
 

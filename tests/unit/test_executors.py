@@ -21,8 +21,7 @@ from penstock import api
 from penstock.errors import PenstockError, ToolError, UsageError
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import read, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.search import schedule
 from penstock.workers import LOOKAHEAD, executor_of, mapped
 

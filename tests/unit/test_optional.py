@@ -32,7 +32,7 @@ from penstock.optional import (
     succeeded,
 )
 from penstock.pipeline import assignment, capacity, compilation, placing, stages
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.reports import html
 from penstock.scheduling.bands.below_rows import BelowRows
 from penstock.scheduling.cascades.proposals import Proposal

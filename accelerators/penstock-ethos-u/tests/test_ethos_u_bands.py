@@ -18,8 +18,7 @@ from penstock.backends.program_passes import after_placement
 from penstock.compiled import UNBOUNDED
 from penstock.ir.graph import Graph
 from penstock.pipeline.assignment import assign_engines
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import band_source, cost_model_and_memories
 from penstock.program.lower import lower

@@ -35,7 +35,7 @@ from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.ops.unary import Logistic
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.program import lower as lowering
 from penstock.program.program import (
     END,

@@ -14,7 +14,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.program.expr import evaluate
 from penstock.program.program import Address, Buffer, Kind, Program, WholeMemory
 from penstock.program.steps import executions

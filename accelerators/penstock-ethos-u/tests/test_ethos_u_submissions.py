@@ -17,7 +17,7 @@ from penstock.ir.graph import Graph
 from penstock.ir.tensor import Data
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.program.program import Program
 from penstock.program.steps import executions
 from penstock.simulators.graph import run_graph

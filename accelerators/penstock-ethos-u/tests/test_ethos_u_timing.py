@@ -28,7 +28,7 @@ from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.ops.unary import Logistic
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.emission import lower_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.program.lower import lower
 from penstock.program.placed_cost import CallCosts, with_placed_costs
 from penstock.program.steps import executions

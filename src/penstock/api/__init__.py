@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.api.scanned import ScanSettings, scan
     from penstock.api.settings import Settings
     from penstock.api.verified import DRAWN_SETS, Verified, golden, onnx_reference, verify
-    from penstock.codegen.file_names import default_folder
+    from penstock.codegen.names import default_folder
     from penstock.exploration import Explored
     from penstock.hardware.quantities import Size
     from penstock.pipeline.stages import OnStage
@@ -64,7 +64,7 @@ _MODULES = {
     "penstock.api.verified": ("DRAWN_SETS", "Verified", "golden", "onnx_reference", "verify"),
     "penstock.exploration": ("Explored",),
     "penstock.hardware.quantities": ("Size",),
-    "penstock.codegen.file_names": ("default_folder",),
+    "penstock.codegen.names": ("default_folder",),
     "penstock.pipeline.stages": ("OnStage",),
     "penstock.reports.accuracy": ("Accuracy",),
     "penstock.reports.scan": ("Scanned",),

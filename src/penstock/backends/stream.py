@@ -63,13 +63,13 @@ from penstock.program.steps import (
     as_step,
     computed_rows,
     executions,
+    free_variables,
     iterations,
     steps,
     unrolled_calls,
     used_buffers,
     walk,
 )
-from penstock.program.tables import free_variables
 
 # The commands that an encoder converts to bytes, with integers instead of expressions.
 #

@@ -43,8 +43,14 @@ from penstock.program.program import (
     Submission,
     Transfer,
 )
-from penstock.program.steps import accessed_views, as_step, walk, walk_in_c
-from penstock.program.tables import counting_loops, free_variables
+from penstock.program.steps import (
+    accessed_views,
+    as_step,
+    counting_loops,
+    free_variables,
+    walk,
+    walk_in_c,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,12 @@ from penstock.program.steps import (
     accessed_views,
     as_step,
     as_stream,
+    free_variables,
+    row_table,
     used_buffers,
     walk,
     walk_in_c,
 )
-from penstock.program.tables import free_variables, row_table
 
 Doing = Call | Pull | Submission  # Commands that a function executes.
 

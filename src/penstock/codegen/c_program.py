@@ -31,8 +31,14 @@ from penstock.program.program import (
     Program,
     View,
 )
-from penstock.program.steps import accessed_views, steps, walk
-from penstock.program.tables import entry_bytes, folded_constants, table_bytes
+from penstock.program.steps import (
+    accessed_views,
+    entry_bytes,
+    folded_constants,
+    steps,
+    table_bytes,
+    walk,
+)
 from penstock.toolchains.compiler import WARNINGS, Optimise
 from penstock.toolchains.cortex_m import CODE_FLAGS
 

@@ -1,16 +1,27 @@
-"""Names: the C identifiers of all parts of a program."""
+"""Names: the C identifiers of all parts of a program, and names derived from that of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from penstock.codegen import c_text
+from penstock.codegen.c_text import prefix
+from penstock.frontends.suffixes import MODEL_SUFFIXES
 from penstock.ir.op import Table
 from penstock.program.program import Call, Kind, Program, Pull
-from penstock.program.steps import as_stream, steps, streams, submissions, walk
-from penstock.program.tables import RowTable, bound_tables, row_tables
+from penstock.program.steps import (
+    RowTable,
+    as_stream,
+    bound_tables,
+    row_tables,
+    steps,
+    streams,
+    submissions,
+    walk,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +139,19 @@ def _pulls(program: Program, prefix: str) -> dict[str, tuple[Parameter, Paramete
             Parameter(context, f"void *{context}"),
         )
     return found
+
+
+def c_prefix(model_name: str) -> str:
+    """Return the prefix of all public C names, derived from the name of a file or zoo network.
+
+    A file suffix and everything after it are removed.
+    """
+    name = model_name.removeprefix("zoo:").removesuffix(".gz")
+    suffix = next((s for s in MODEL_SUFFIXES if s in name), "\0")
+    return prefix(name.rsplit(suffix, 1)[0])
+
+
+def default_folder(model: str) -> str:
+    """Return the name of the default output directory of a model file or zoo network."""
+    is_zoo = model.startswith("zoo:")
+    return c_prefix(model.split(":")[1] if is_zoo else Path(model).name)

@@ -23,10 +23,9 @@ from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.axes import Sources
+from penstock.opkit.axes import RowVectors, Sources, params
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.lookup import saturated
-from penstock.opkit.vectors import RowVectors, params
 
 DIFFERENCES = 256
 """Number of differences of two elements of 8 bits."""

@@ -32,6 +32,7 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation, fused_activation
+from penstock.opkit.axes import RowVectors, params
 from penstock.opkit.checks import (
     require_dtype,
     require_output_steps,
@@ -52,7 +53,6 @@ from penstock.opkit.transcendental import (
     one_over_one_plus,
     scaled_differences,
 )
-from penstock.opkit.vectors import RowVectors, params
 from penstock.ops.conversions import QuantizeWide
 
 

@@ -23,9 +23,9 @@ from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.op import Op
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data, DType
+from penstock.opkit.axes import RowVectors
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.sliding import Window
-from penstock.opkit.vectors import RowVectors
 from penstock.ops.batch_matmul import BatchMatmul, PlainBatchMatmul
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D

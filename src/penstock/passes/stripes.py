@@ -28,9 +28,9 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.op import Croppable, Op
 from penstock.ir.region import Region
+from penstock.opkit.axes import RowVectors
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.layers import Layer
-from penstock.opkit.vectors import RowVectors
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.conv2d import Conv2D
 from penstock.ops.depthwise_conv2d import DepthwiseConv2D

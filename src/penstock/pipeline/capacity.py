@@ -19,8 +19,7 @@ from penstock.optional import attempt, attempt_each
 from penstock.passes.streamed_rows import channels_first
 from penstock.pipeline.assignment import assign_engines, assign_kernels
 from penstock.pipeline.graphs import read_request, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import smallest_point
+from penstock.pipeline.placing import PlacedPoint, smallest_point
 from penstock.pipeline.request import Request
 from penstock.program.program import Program
 from penstock.scheduling.model.parts import Parts

@@ -9,8 +9,7 @@ from penstock.choices import Optimize
 from penstock.pareto import is_dominated
 from penstock.pipeline.capacity import capacity_error
 from penstock.pipeline.emission import draft, final
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import bytes_and_cycles, with_even_layouts
+from penstock.pipeline.placing import PlacedPoint, bytes_and_cycles, with_even_layouts
 from penstock.pipeline.request import Request
 from penstock.program.constants import weight_bytes
 from penstock.program.program import Program

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.brief import Brief
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.file_names import c_prefix
 from penstock.codegen.interface import interface
-from penstock.codegen.names import Names
+from penstock.codegen.names import Names, c_prefix
 from penstock.codegen.packages.delivery import Delivery
 from penstock.errors import CapacityError
 from penstock.hardware.load import board_names
@@ -25,7 +24,7 @@ from penstock.pipeline.capacity import (
     with_last_resort,
 )
 from penstock.pipeline.emission import lower_point, provenance, write
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import (
     LOWER,

@@ -13,10 +13,10 @@ from penstock.backends.stream import call_writer
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_driver import DriverCode
 from penstock.codegen.c_program import generate
-from penstock.codegen.file_names import c_prefix, default_folder
+from penstock.codegen.names import c_prefix, default_folder
 from penstock.frontends.open import read_bytes
 from penstock.ir.text.printer import print_graph
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.pipeline.request import Request, stated
 from penstock.program.lower import lower
 from penstock.program.program import Program

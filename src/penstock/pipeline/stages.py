@@ -21,8 +21,7 @@ from penstock.pipeline.capacity import check_added_memory
 from penstock.pipeline.choosing import choose, has_spare_memory, simplest, with_point
 from penstock.pipeline.emission import draft, final, finished, lower_point, write
 from penstock.pipeline.graphs import read_request, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.request import STAGE_NAMES, Request
 from penstock.pipeline.search import schedule
 from penstock.pipeline.stated_schedules import stated_schedule

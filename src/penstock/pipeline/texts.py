@@ -13,7 +13,7 @@ from penstock.ir.graph import Graph
 from penstock.ir.text.labels import Labels
 from penstock.ir.text.printer import print_graph
 from penstock.memory.problem import Placement
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.pipeline.stages import PLACE, Outcomes, Placed
 from penstock.program.program import Program
 from penstock.program.text import ProgramContext, print_program

@@ -11,8 +11,14 @@ from penstock.ir.op import Table, row_axis, row_count
 from penstock.ir.tensor import Data
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Kind, Program
-from penstock.program.steps import addressed_buffers, executions, steps, used_buffers
-from penstock.program.tables import folded_constants, table_bytes
+from penstock.program.steps import (
+    addressed_buffers,
+    executions,
+    folded_constants,
+    steps,
+    table_bytes,
+    used_buffers,
+)
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, table_name

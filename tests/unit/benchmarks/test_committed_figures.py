@@ -21,7 +21,7 @@ from benchmarks.grouped_networks import CONFIGURATIONS
 from benchmarks.record import Record
 from benchmarks.shared import REPOSITORY, Shared
 from penstock import api
-from penstock.program.tables import table_bytes
+from penstock.program.steps import table_bytes
 
 FOLDER = REPOSITORY / "benchmarks"
 NUMBERS: dict[str, Any] = json.loads((FOLDER / "numbers.json").read_text("utf-8"))

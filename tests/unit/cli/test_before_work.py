@@ -15,7 +15,7 @@ from penstock import api
 from penstock.api import compiling
 from penstock.codegen import bundle
 from penstock.codegen.bundle import MANIFEST, Bundle, write_bundle
-from penstock.codegen.file_names import c_prefix
+from penstock.codegen.names import c_prefix
 from penstock.errors import InternalError, OutputError
 from penstock.pipeline.graphs import read
 from penstock.toolchains import host

@@ -14,7 +14,7 @@ import pytest
 from onnx_judge import judged_by_onnxruntime
 from onnx_models import ASSUMED, drawn, graph_of, judged, kinds
 from penstock import api
-from penstock.codegen.file_names import c_prefix
+from penstock.codegen.names import c_prefix
 from penstock.errors import ModelError, PenstockError, UnsupportedError
 from penstock.frontends.onnx.file import decode
 from penstock.frontends.open import parse

@@ -31,8 +31,7 @@ from penstock.passes.cleaning import drop_dead
 from penstock.pipeline import assignment
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.pipeline.stages import SIMPLIFY, run_through

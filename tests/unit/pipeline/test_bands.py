@@ -12,7 +12,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ladder import Truth, climb, run_point
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.pipeline.search import schedule
 from penstock.program.program import Loop
 from penstock.scheduling.bands import below_rows

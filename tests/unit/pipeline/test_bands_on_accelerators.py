@@ -11,7 +11,7 @@ from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.ladder import Truth, climb, run_point
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.pipeline.search import band_source
 from penstock.scheduling.options import Options
 from penstock.scheduling.text.printer import print_frontier

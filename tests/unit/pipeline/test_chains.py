@@ -16,7 +16,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ladder import Truth, climb, run_point
 from penstock.pipeline.choosing import chosen_index
 from penstock.pipeline.compilation import Compilation, compile_graph, with_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.pipeline.search import band_source
 from penstock.program.expr import binary
 from penstock.program.program import Call, Command, Discard, Loop

@@ -7,8 +7,7 @@ from functools import cache
 from offloading import assert_exact
 from penstock import api
 from penstock.pipeline.compilation import Compilation
-from penstock.program.steps import walk
-from penstock.program.tables import row_tables
+from penstock.program.steps import row_tables, walk
 from penstock.scheduling.cascades.selection import noticeably_faster
 
 

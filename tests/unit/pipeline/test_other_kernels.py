@@ -14,7 +14,7 @@ from penstock.api.requested import request
 from penstock.api.settings import Settings
 from penstock.hardware.load import load_target, parse_target, target_text
 from penstock.pipeline.emission import command_line
-from penstock.program.tables import table_bytes
+from penstock.program.steps import table_bytes
 
 
 def test_kernels_with_smaller_tables_are_proposed_if_they_save_much(

@@ -7,8 +7,7 @@ from pathlib import Path
 from penstock import api
 from penstock.pipeline.emission import lower_point, write
 from penstock.program.program import Loop
-from penstock.program.steps import walk
-from penstock.program.tables import bound_tables
+from penstock.program.steps import bound_tables, walk
 
 MODEL = Path(__file__).parents[2] / "models" / "strided_residual.tflite"
 

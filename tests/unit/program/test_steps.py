@@ -8,8 +8,16 @@ from by_hand import compilation_of
 from cascades import EVERY_PROGRAM
 from penstock.program.expr import TableEntry, Var
 from penstock.program.program import Program
-from penstock.program.steps import calls, lives, steps, streams
-from penstock.program.tables import bound_tables, entry_bytes, row_tables, table_bytes
+from penstock.program.steps import (
+    bound_tables,
+    calls,
+    entry_bytes,
+    lives,
+    row_tables,
+    steps,
+    streams,
+    table_bytes,
+)
 from penstock.reports.making import ram_usage
 
 

@@ -14,7 +14,7 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import whole_work
 from penstock.pipeline.compilation import Compilation, compile_graph
 from penstock.pipeline.emission import lower_point
-from penstock.pipeline.placed_point import PlacedPoint
+from penstock.pipeline.placing import PlacedPoint
 from penstock.program.steps import steps
 from penstock.reports.layer import BandRange, Layer, Step, model_layers
 from penstock.reports.layer_table import (

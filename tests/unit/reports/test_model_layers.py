@@ -11,7 +11,7 @@ from small_compilation import Example
 from penstock import api
 from penstock.frontends.builder import GraphBuilder
 from penstock.program.constants import weight_bytes_by_tensor
-from penstock.program.tables import table_bytes
+from penstock.program.steps import table_bytes
 from penstock.reports.layer import model_layers, with_counts
 
 

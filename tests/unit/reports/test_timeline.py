@@ -10,8 +10,7 @@ from penstock import api
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.graphs import read, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.search import schedule
 from penstock.program.steps import steps
 from penstock.reports.layer import model_layers, with_counts

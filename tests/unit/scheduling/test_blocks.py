@@ -12,8 +12,7 @@ from penstock import api
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import read, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.search import schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule

@@ -11,8 +11,7 @@ import pytest
 from penstock import api
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import read, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place, smallest_point
+from penstock.pipeline.placing import PlacedPoint, place, smallest_point
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.scheduling.model.parts import Parts

@@ -23,8 +23,7 @@ from penstock.passes.accumulate import accumulate
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
 from penstock.pipeline.graphs import read, simplify
-from penstock.pipeline.placed_point import PlacedPoint
-from penstock.pipeline.placing import place
+from penstock.pipeline.placing import PlacedPoint, place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
 from penstock.scheduling.cascades.proposals import Proposal, proposals

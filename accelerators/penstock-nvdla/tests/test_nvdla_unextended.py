@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.compiled_partition import disagreements, engine_cycles, main_bytes
+from benchmarks.tiled_groups import tiled_groups
 from offloading import assert_exact, claimed, compiled
 from penstock import api
 from penstock.choices import Optimize
@@ -18,13 +19,15 @@ from penstock.ir.tensor import Quantisation
 from penstock.ops.binary import Mul
 from penstock.ops.sums import Mean
 from penstock.pipeline.compilation import Compilation, compile_request
-from penstock.scheduling.options import Options
+from penstock.scheduling.options import BYTES, Options
 from penstock_nvdla import programs, unextended_kernels
 from penstock_nvdla.bindings import registers
 from penstock_nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration
 from penstock_nvdla.model import Memories, execute
+from penstock_nvdla.sdp_constants import Passes, Sums, Unproved, find_passes
 from penstock_nvdla.sequencer import Sequencer
 from penstock_nvdla.stream import from_bytes
+from penstock_nvdla.unextended_task import UnextendedTask
 
 FIRST_OF_EXTENSION = 0x40000
 
@@ -113,6 +116,42 @@ def test_groups_live_in_the_memory_at_the_second_port_of_large() -> None:
         assert not [*disagreements(done, *found[partition])]
     assert found["best"][0] < found["layer"][0]
     assert found["best"][1] < found["layer"][1] / 2
+
+
+def test_groups_in_tiles_are_exact_in_c_and_cost_what_is_stated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Layers of two passes keep the second in the group's workspace; inputs of concatenations share
+    packs; padding divides the averages of a tile."""
+
+    def without_y(sums: Sums, *, in_y: bool) -> Passes | Unproved:
+        return find_passes(sums)
+
+    monkeypatch.setattr(unextended_kernels, "find_passes", without_y)
+    net = GraphBuilder("tiles", seed=5)
+    x = net.input((1, 20, 18, 3))
+    x = net.conv2d(x, 40, 3, name="both")
+    near = net.average_pool2d(x, 3, 1, "same", name="near")
+    deep = net.depthwise_conv2d(net.add(near, x, name="sum"), 3, name="depthwise")
+    flat = net.conv2d(deep, 20, 1, activation="relu", name="flat")
+    x = net.concatenate((flat, near, net.leaky_relu(flat, name="slope")), 3, name="concatenated")
+    graph = net.build(net.max_pool2d(net.conv2d(x, 8, 3, 2, name="last"), 2, 1, name="max"))
+    request = api.request(
+        graph,
+        "host",
+        accelerators=("nvdla:config=large,extension=False,cvsram=12KiB",),
+        options=Options(partition="best", objective=BYTES),
+        optimize="speed",
+    )
+    done = compile_request(request)
+    layers = [layer for group, _ in tiled_groups(done) for layer in group.layers]
+    tasks = [task for layer in layers for task, _ in layer.tasks]
+    mine = [task for task in tasks if isinstance(task, UnextendedTask)]
+    assert any(len(task.passes) == 2 for task in mine)
+    assert any(task.lead for task in mine)
+    stated = engine_cycles(done.schedule), main_bytes(done.schedule)
+    assert not [*disagreements(done, *stated)]
+    assert_exact(done, "host")
 
 
 def test_cascades_run_on_it() -> None:

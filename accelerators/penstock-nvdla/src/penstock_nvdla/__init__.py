@@ -265,7 +265,9 @@ def exact_units(offloaded: Offloaded) -> bool | str:
     Return True, or the reason why `offloaded` violates this rule."""
     if kernels.is_extended(offloaded) and offloaded.main.kind in NOT_EXTENDED:
         return f"it is {offloaded.main.kind}"
-    return kernels.is_extended(offloaded) or reason_against(offloaded) or True
+    if kernels.is_extended(offloaded) or offloaded.composite.name == FUSED:
+        return True
+    return reason_against(offloaded) or True
 
 
 def one_image(offloaded: Offloaded) -> bool | str:
@@ -387,8 +389,6 @@ def fits_the_core(offloaded: Offloaded) -> bool | str:
 
     Return True, or the reason why `offloaded` violates this rule."""
     if offloaded.composite.name == FUSED:
-        if not kernels.is_extended(offloaded):
-            return "only penstock's extension runs tiles"
         return fused.chosen_plan(offloaded) is not None or "no tile fits the feature buffer"
     try:
         for one in kernels.tasks(offloaded):
@@ -444,7 +444,7 @@ def fused_strategy(
         tables=fused.tables,
         by_columns=True,
         scratch_bytes=fused.workspace_bytes,
-        scratch_memory=FEATURE_BUFFER,
+        scratch_memory=fused.second_memory(target),
         alignment_bytes=configuration(str(target.attrs["config"])).memory_atom_bytes,
         placed_cost=fused.placed_cycles,
     )

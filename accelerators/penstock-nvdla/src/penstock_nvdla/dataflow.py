@@ -117,7 +117,7 @@ def layer_cycles(
         if moved.second:
             combining = points * layer.kernels / chip.rates.pooling
             busy["post-processing"] = max(busy["post-processing"], combining)
-    buffered = sum(getattr(moved, name) for name in inside)
+    buffered = sum(getattr(moved, name, 0) for name in inside)
     busy["memory"] = (moved.total - buffered) / chip.memory.bytes_per_cycle
     if buffered:
         busy["feature buffer"] = buffered / chip.buffer_port.bytes_per_cycle
@@ -147,8 +147,13 @@ def _on_rtl(chip: NvdlaConfiguration, step: UnextendedStep, inside: frozenset[st
     )
 
 
-# The place of each tensor, by its field of `LayerTraffic`.
-BASES = {"features": Base.INPUT, "second": Base.SECOND, "output": Base.OUTPUT}
+# The place of each tensor, by its field of `LayerTraffic`, and of scratch.
+BASES = {
+    "features": Base.INPUT,
+    "second": Base.SECOND,
+    "output": Base.OUTPUT,
+    "scratch": Base.SCRATCH,
+}
 
 
 def rows_cycles(task: Task, first: int, end: int, inside: frozenset[str]) -> Breakdown:

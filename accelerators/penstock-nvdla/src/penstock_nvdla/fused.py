@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from typing import NamedTuple
 
 from penstock.uma import (
+    AcceleratorTarget,
     Array,
     Breakdown,
     Command,
@@ -24,10 +25,11 @@ from penstock.uma import (
     PlacedCall,
     TensorRows,
 )
-from penstock_nvdla.configurations import FEATURE_BUFFER
+from penstock_nvdla.configurations import CVSRAM, FEATURE_BUFFER
 from penstock_nvdla.dataflow import task_cycles
 from penstock_nvdla.kernels import tasks
 from penstock_nvdla.task import Task
+from penstock_nvdla.unextended_task import UnextendedTask
 
 # The layers of a group that run tile by tile, and the part of each tensor of a tile.
 #
@@ -77,6 +79,14 @@ class GroupLayer:
 
     output: str
     tasks: tuple[tuple[Task, tuple[str, ...]], ...]
+
+    @property
+    def packs_before(self) -> tuple[int, ...]:
+        """For each task, the number of packs of the output that precede those that it writes."""
+        atom = self.tasks[0][0].hardware.memory_atom_bytes
+        # Only concatenations have several tasks.
+        channels = accumulate((task.in_c for task, _ in self.tasks[:-1]), initial=0)
+        return tuple(channel // atom for channel in channels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +159,7 @@ class LayerGroup:
                     writer = found[name].writer if name in found else None
                     found[name] = GroupTensor(*shape, writer, k)
             last = layer.tasks[-1][0]
-            packs = sum(task.out_packs for task, _ in layer.tasks)
+            packs = layer.packs_before[-1] + last.out_packs
             found[layer.output] = GroupTensor(last.out_h, last.out_w, packs, k, k)
         return found
 
@@ -161,9 +171,13 @@ class LayerGroup:
 
     @property
     def is_regular(self) -> bool:
-        """Whether all outputs have the same rows and columns."""
+        """Whether all outputs have the same rows and columns, and no layer fills packs with pixels
+        (`UnextendedTask.spreads`)."""
         every = (self.tensors[name] for name in self.outputs)
-        return all((one.height, one.width) == self.size for one in every)
+        tasks = (task for layer in self.layers for task, _ in layer.tasks)
+        return all((one.height, one.width) == self.size for one in every) and not any(
+            isinstance(task, UnextendedTask) and task.spreads for task in tasks
+        )
 
     def packs_before(self, output: str) -> int:
         """Return where an output begins in the tensor that contains all outputs side by side: the
@@ -210,14 +224,13 @@ class LayerGroup:
         shapes = self.tile_shapes(size)
         for k, layer in enumerate(self.layers):
             out = rows[layer.output], columns[layer.output]
-            packs_before = 0
-            for task, names in layer.tasks:
+            for (task, names), packs_before in zip(layer.tasks, layer.packs_before, strict=True):
                 widths = [
                     shapes[name][1] if name in shapes else self.tensors[name].width
                     for name in (*names, layer.output)
                 ]
                 small = replace(
-                    task.cropped(*out),
+                    in_tiles(task.cropped(*out)),
                     in_span=widths[0],
                     second_span=widths[1] if len(names) > 1 else 0,
                     out_span=widths[-1],
@@ -225,7 +238,6 @@ class LayerGroup:
                 begin = task.reads(*out[0])[0], task.reads_columns(*out[1])[0]
                 first = out[0][0], out[1][0]
                 yield TileTask(k, small, names, (begin, first)[: len(names)], first, packs_before)
-                packs_before += task.out_packs
 
     def row_parts(self, size: TileSize) -> PartCounts:
         """Return the heights of each task of the group's layers: for each height, the number of
@@ -271,6 +283,11 @@ class LayerGroup:
                     known = found.get(name, span)
                     found[name] = min(span[0], known[0]), max(span[1], known[1])
         return found
+
+
+def in_tiles(task: Task) -> Task:
+    """Return a task whose rows have a constant pitch, so that none are copied to scratch."""
+    return replace(task, gathered_bytes=0) if isinstance(task, UnextendedTask) else task
 
 
 def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
@@ -338,10 +355,12 @@ class TilePlan:
     """The size of the tiles of a group, and where they store the inner tensors.
 
     offsets: the offset in bytes of each inner tensor in the group's workspace, by name.
+    scratch: the offset in bytes of the scratch memory of layers, which follows the tensors.
     size_bytes: the size of the workspace, a part of the feature buffer that all tiles use."""
 
     size: TileSize
     offsets: Mapping[str, int]
+    scratch: int
     size_bytes: int
 
 
@@ -370,7 +389,22 @@ def tile_plan(group: LayerGroup, size: TileSize, bank_bytes: int) -> TilePlan:
             offset = max(offset, found[other] + sizes[other])
         found[name] = offset
     most = max((offset + sizes[name] for name, offset in found.items()), default=0)
-    return TilePlan(size, found, most)
+    return TilePlan(size, found, most, most + _scratch_bytes(group, size))
+
+
+def _scratch_bytes(group: LayerGroup, size: TileSize) -> int:
+    """The most scratch memory in bytes that a layer of a tile needs."""
+    tasks = (task for layer in group.layers for task, _ in layer.tasks)
+    parts = zip(tasks, group.row_parts(size), group.column_parts(size), strict=True)
+    return max(
+        _scratch_of(_part(task, row, column))
+        for task, rows, columns in parts
+        for row, column in product(rows, columns)
+    )
+
+
+def _scratch_of(task: Task) -> int:
+    return task.scratch_bytes if isinstance(task, UnextendedTask) else 0
 
 
 def _live_together(group: LayerGroup, one: str, other: str) -> bool:
@@ -433,8 +467,13 @@ def _known_parts(task: Task, inside: frozenset[str]) -> dict[tuple[AxisPart, Axi
 def _part_cycles(
     task: Task, rows: AxisPart, columns: AxisPart, inside: frozenset[str]
 ) -> Breakdown:
-    part = replace(
-        task,
+    part = _part(task, rows, columns)
+    return task_cycles(part, part.out_h, inside)
+
+
+def _part(task: Task, rows: AxisPart, columns: AxisPart) -> Task:
+    return replace(
+        in_tiles(task),
         in_h=rows.input,
         in_w=columns.input,
         out_h=rows.output,
@@ -442,7 +481,6 @@ def _part_cycles(
         pad_top=rows.padding,
         pad_left=columns.padding,
     )
-    return task_cycles(part, part.out_h, inside)
 
 
 def _buffered(
@@ -451,7 +489,8 @@ def _buffered(
     """Which tensors of a task of `layer` are in the feature buffer, each named by its field
     of `LayerTraffic`: "features", "second" or "output"."""
     names = (*zip(("features", "second"), inputs, strict=False), ("output", layer.output))
-    return frozenset(f for f, name in names if name in inside or group.is_inner(name))
+    found = (f for f, name in names if name in inside or group.is_inner(name))
+    return frozenset((*found, "scratch"))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -510,6 +549,9 @@ class _Tile:
         return layer_group(self.call)
 
     def commands(self) -> Iterator[Command]:
+        scratch = None if self.call.scratch_buffer is None else self.call.scratch
+        if scratch is not None:
+            scratch = replace(scratch, offset=scratch.offset + self.plan.scratch)
         for one in self.group.tasks(self.rows, self.columns, self.plan.size):
             task, output = one.task, self.group.layers[one.layer].output
             counts = (task.in_h, task.out_h)
@@ -517,7 +559,7 @@ class _Tile:
             read = [self._tensor_rows(name, at, 0, count) for name, at, count in inputs]
             result = self._tensor_rows(output, one.out, one.packs_before, task.out_h)
             used = tuple(self.call.table(f"{name} {one.layer}") for name in task.tables)
-            issue = self.call.issue(task, read, result, tables=used)
+            issue = self.call.issue(task, read, result, tables=used, scratch=scratch)
             yield replace(issue, first=0, end=task.out_h)
 
     def _tensor_rows(self, tensor: str, at: tuple[int, int], packs: int, count: int) -> TensorRows:
@@ -551,11 +593,18 @@ class _Tile:
 def chosen_plan(offloaded: Offloaded) -> TilePlan | None:
     """Return the tiles in which a group runs; None if none fit the feature buffer."""
     if "plan" not in offloaded.cache:
-        group, buffer = layer_group(offloaded), offloaded.target.memories[FEATURE_BUFFER]
-        bank = buffer.bank_bytes or group.atom_bytes
-        found = best_plan(group, buffer.size_bytes // bank * bank, bank)
-        offloaded.cache["plan"] = found if group.is_regular else None
+        group, found = layer_group(offloaded), None
+        buffer = offloaded.target.memories.get(second_memory(offloaded.target))
+        if buffer is not None and group.is_regular:
+            bank = buffer.bank_bytes or group.atom_bytes
+            found = best_plan(group, buffer.size_bytes // bank * bank, bank)
+        offloaded.cache["plan"] = found
     return offloaded.cache["plan"]
+
+
+def second_memory(target: AcceleratorTarget) -> str:
+    """Return the name of the memory at the second port."""
+    return FEATURE_BUFFER if target.attrs["extension"] else CVSRAM
 
 
 def _plan(offloaded: Offloaded) -> TilePlan:
@@ -572,7 +621,8 @@ def workspace_bytes(offloaded: Offloaded) -> int:
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     """Return the cycles of a group.  A single call computes all of its rows, whatever `rows` is."""
     del rows
-    buffered = [memory == FEATURE_BUFFER for memory in offloaded.memory_assignment]
+    second = second_memory(offloaded.target)
+    buffered = [memory == second for memory in offloaded.memory_assignment]
     return _cycles(offloaded, buffered)
 
 

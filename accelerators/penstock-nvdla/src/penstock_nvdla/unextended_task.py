@@ -299,17 +299,21 @@ class UnextendedTask(Task):
                 source = (self.reads(lower, upper)[0] - start) * in_lines
                 target = (lower - first) * out_lines
                 surfaces = self._surfaces(source, target, in_lines, out_lines)
-                kept = self._surfaces(source, self.gathered_bytes, in_lines, self.out_row_bytes)
-                yield from self._pass_steps(lower, upper, (surfaces, kept))
-                yield self._sum(self.passes[0].origin, upper - lower, kept[1], surfaces[1])
+                kept = self._kept(self.gathered_bytes)
+                yield from self._pass_steps(lower, upper, (surfaces, (surfaces[0], kept)))
+                yield self._sum(self.passes[0].origin, upper - lower, kept, surfaces[1])
+
+    def _kept(self, address: int = 0) -> Surface:
+        """The rows of the output that are in scratch."""
+        return Surface(self.kept_row_bytes, self.out_w * self.hardware.memory_atom_bytes, address)
 
     def _surfaces(
         self, source: int, target: int, in_lines: int, out_lines: int
     ) -> tuple[Surface, Surface]:
         atom = self.hardware.memory_atom_bytes
         return (
-            Surface(in_lines, self.in_w * atom, source),
-            Surface(out_lines, self.out_w * atom, target),
+            Surface(in_lines, (self.in_span or self.in_w) * atom, source),
+            Surface(out_lines, (self.out_span or self.out_w) * atom, target),
         )
 
     def _pass_steps(
@@ -367,7 +371,7 @@ class UnextendedTask(Task):
     ) -> Iterator[UnextendedStep]:
         """The layers that write an input of a concatenation to its channels of some output rows."""
         atom = self.hardware.memory_atom_bytes
-        kept = Surface(self.kept_row_bytes, self.kept_row_bytes)
+        kept = self._kept()
         size = packed_bytes(rows, self.out_w, atom, atom)
         if self.lead:
             layer = SdpLayer(self.out_w, rows, atom, output, kept, UNCHANGED)
@@ -428,14 +432,14 @@ class UnextendedTask(Task):
         """The convolution that computes output rows [first, end) of some output channels."""
         lower, upper = self.reads(first, end)
         source, output = surfaces
-        channel, count = pack
+        (channel, count), atom = pack, self.hardware.memory_atom_bytes
         found = self._convolution(upper - lower, source, output, self._padding(first, end))
         return replace(
             found,
             channels=count if self.by_pack else self.in_c,
             kernels=count,
-            source=replace(source, address=source.address + channel * self.in_w * self.by_pack),
-            output=replace(output, address=output.address + channel * self.out_w * self.by_pack),
+            source=_at_channel(source, channel, atom),
+            output=_at_channel(output, channel, atom),
             conversion=pass_conversion(settings),
         )
 
@@ -460,16 +464,20 @@ class UnextendedTask(Task):
         self, rows: int, in_lines: tuple[int, int], out_lines: int
     ) -> Iterator[UnextendedStep]:
         """The layers that compute some rows of a sum of two tensors."""
-        pitch = self.out_w * self.hardware.memory_atom_bytes
+        atom = self.hardware.memory_atom_bytes
+        widths = (self.in_span or self.out_w, self.second_span or self.out_w)
         first, *others = self.total
         most = self.rows_at_once if others else rows
         for start in range(0, rows, most):
             count = min(most, rows - start)
-            inputs = [Surface(lines, pitch, start * lines) for lines in in_lines]
-            output = Surface(out_lines, pitch, start * out_lines)
+            inputs = [
+                Surface(lines, width * atom, start * lines)
+                for lines, width in zip(in_lines, widths, strict=True)
+            ]
+            output = Surface(out_lines, (self.out_span or self.out_w) * atom, start * out_lines)
             yield self._total_step(first, count, inputs, output)
             for other in others:
-                kept = Surface(self.out_row_bytes, pitch)
+                kept = self._kept()
                 step = self._total_step(other, count, inputs, kept)
                 yield replace(step, bases={**step.bases, OUTPUT_REGISTER: Base.SCRATCH})
                 yield self._sum(LOWEST + HIGHEST - self.split, count, kept, output)
@@ -509,7 +517,7 @@ class UnextendedTask(Task):
             source, output = self._surfaces(*places, in_lines, out_lines)
             yield self._single_step(count, source, output, 0)
             if len(self.function) > 1:
-                kept = Surface(self.out_row_bytes, output.surface_stride)
+                kept = self._kept()
                 yield self._single_step(count, source, kept, 1)
                 yield self._sum(self.function[0].origin, count, kept, output)
 
@@ -618,6 +626,12 @@ class UnextendedTask(Task):
                     factor_y=factors[1],
                 )
                 yield _pooling(layer, atom)
+
+
+def _at_channel(surface: Surface, channel: int, atom_bytes: int) -> Surface:
+    """The part of a surface from a channel on, which begins a pack."""
+    address = surface.address + channel // atom_bytes * surface.surface_stride
+    return replace(surface, address=address)
 
 
 def spread_block(task: UnextendedTask) -> tuple[int, int]:

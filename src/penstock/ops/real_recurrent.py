@@ -251,7 +251,8 @@ def _real_constant(layer: _Layer, k: int, d: int, label: str) -> Value:
     """Constant input k of one direction, as real numbers."""
     found = real_numbers(layer.node, k)
     require(
-        d < len(found), f"input {k} has shape {list(found.shape)}, its first axis counts directions"
+        found.ndim > 0 and d < len(found),
+        f"input {k} has shape {list(found.shape)}, its first axis counts directions",
     )
     return Value.constant(f"{layer.label(d)}/{label}", found[d].astype(np.float32))
 

@@ -393,3 +393,11 @@ def test_a_scale_for_each_channel_needs_channels() -> None:
     back = onnx.helper.make_node("DequantizeLinear", ["q", "scales", "zeros"], ["y"], axis=0)
     with pytest.raises(ModelError, match="has no axis 0"):
         graph_of(_file([first, node, back], (1, 3), scales=scales, zeros=zeros))
+
+
+def test_an_attribute_may_have_any_name() -> None:
+    nodes = [
+        onnx.helper.make_node("Shape", ["x"], ["shape"], extra=1),
+        onnx.helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    assert graph_of(_file(nodes, (1, 4)).replace(b"extra", b"ex\x80ra")).inputs

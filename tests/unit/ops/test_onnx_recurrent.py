@@ -209,6 +209,14 @@ def test_inconsistent_nodes_are_refused(change: Change, cause: str) -> None:
     assert cause in error.what
 
 
+def test_real_weights_without_axes_are_refused() -> None:
+    model = Model(quantised=False, opset=14)
+    weights = [np.zeros((), np.float32), np.zeros((1, 16, 4), np.float32)]
+    inputs = [model.input(STEPS, 1, DEPTH), *map(model.constant, weights)]
+    with pytest.raises(ModelError, match=r"input 1 has shape \[\]"):
+        graph_of(model.raw(model.node("LSTM", *inputs, hidden_size=4)))
+
+
 def test_the_sequence_lengths_may_state_the_whole_sequence() -> None:
     model = model_of(RecurrentLayer())
     (node,) = (node for node in model.nodes if node.op_type == "LSTM")

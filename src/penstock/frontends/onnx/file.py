@@ -493,12 +493,13 @@ class _Reader:
         tensors: dict[str, Array] = {}
         graphs: dict[str, Subgraph] = {}
         for a in node.attribute:
+            key = printable(a.name)
             if a.type == onnx.AttributeProto.TENSOR:
-                tensors[a.name] = self._array(a.t, f"{a.name} of {where}")
+                tensors[key] = self._array(a.t, f"{key} of {where}")
             elif a.type == onnx.AttributeProto.GRAPH:
-                graphs[a.name] = self._subgraph(a.g, index)
+                graphs[key] = self._subgraph(a.g, index)
             else:
-                attributes[a.name] = _attribute(a)
+                attributes[key] = _attribute(a)
         captured = (name for graph in graphs.values() for name in graph.captured())
         inputs += tuple(name for name in dict.fromkeys(captured) if name not in inputs)
         return FileNode(name, where, inputs, outputs, attributes, tensors, graphs)

@@ -22,9 +22,8 @@ from penstock.ir.op import Op, Site
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
-from penstock.ops.conv2d import Conv2D
 from penstock.ops.conversions import Quantize
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.pool import MaxPool2D
 from penstock.ops.unary import Abs
 

@@ -43,8 +43,8 @@ from penstock.ir.region import Interval, Region
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
 from penstock.ops.conversions import Quantize
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.unary import Abs, Relu
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine

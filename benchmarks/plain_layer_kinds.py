@@ -20,10 +20,9 @@ from penstock.ops.axis_extremes import ArgMax
 from penstock.ops.batch_matmul import BatchMatmul, PlainBatchMatmul
 from penstock.ops.binary import Div
 from penstock.ops.comparisons import Connective, Logical, PlainCompare, Relation, Select
-from penstock.ops.conv2d import PlainConv2D
 from penstock.ops.conversions import WIDE, Cast, Dequantize, QuantizeReal, QuantizeWide
+from penstock.ops.convolutions import PlainConv2D, PlainDepthwiseConv2D
 from penstock.ops.cumsum import Cumsum, PlainCumsum
-from penstock.ops.depthwise_conv2d import PlainDepthwiseConv2D
 from penstock.ops.dynamic_range import DynamicZero
 from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.gather import GatherNd

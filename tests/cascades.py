@@ -14,7 +14,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.running import RequantiseLast, RunningSum
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
 from penstock.program.program import (

@@ -11,8 +11,7 @@ from penstock.ir.tensor import Array
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 from tools.onnx_writer import Model
 

@@ -18,8 +18,8 @@ from penstock.ir.tensor import Data
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
 from penstock.ops.conversions import Quantize
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.pool import MaxPool2D
 from penstock.ops.registry import COPY
 from penstock.ops.reshape import Reshape

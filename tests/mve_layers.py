@@ -13,7 +13,7 @@ from benchmarks.small_tensors import Sample, int8, sample
 from dsp_layers import activations, layers, zero_points
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.sliding import Window
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import DepthwiseConv2D
 from penstock.ops.pool import AveragePool2D
 from strategies import seeds
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from benchmarks.small_tensors import bias, int8, weights
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.program.expr import Expr, Var, binary
 from penstock.program.program import (
     Buffer,

@@ -14,8 +14,7 @@ from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Mul, Sub
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 

@@ -12,7 +12,7 @@ from penstock.backends.partition import choose, partition
 from penstock.backends.pattern import Pattern, is_op, wildcard
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from strategies import node_of
 
 CONVOLUTION = is_op("Conv2D")(wildcard(), wildcard())

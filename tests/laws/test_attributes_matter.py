@@ -31,9 +31,8 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
 from penstock.ops.conversions import QuantizeReal
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.partial_product import PartialProduct, RequantiseSums
 from penstock.ops.pool import MaxPool2D

@@ -23,7 +23,7 @@ from penstock.ir.tensor import Array
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, shapes
 from penstock.opkit.sliding import Window
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.unary import Relu
 from penstock.program.expr import Var, evaluate
 from penstock.program.lower import lower

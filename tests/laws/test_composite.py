@@ -24,7 +24,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.pad import Pad
 from penstock.ops.unary import Relu
 from penstock.simulators.graph import run_graph

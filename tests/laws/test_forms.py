@@ -30,7 +30,7 @@ from penstock.ir.tensor import Data
 from penstock.opkit.layers import WIDE
 from penstock.opkit.requantise import Multipliers, SumRequantisation
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.running import RequantiseLast
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify_each
 from penstock.requantisation.form import Class

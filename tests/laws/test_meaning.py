@@ -16,8 +16,8 @@ from penstock.ir.verify import verify
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
-from penstock.ops.conv2d import Conv2D
 from penstock.ops.conversions import Quantize
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.pad import Pad
 from penstock.ops.pool import MaxPool2D
 from penstock.ops.unary import Relu

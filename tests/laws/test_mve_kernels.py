@@ -23,8 +23,7 @@ from penstock.ir.op import Kernel
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.simulators.cortex_m55 import PROGRAM
 from strategies import seeds

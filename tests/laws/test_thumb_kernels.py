@@ -21,8 +21,7 @@ from penstock.backends.cores.thumb.tables import MOST_WORDS, block_sizes
 from penstock.ir.op import Kernel
 from penstock.ir.tensor import Data
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from strategies import seeds
 

@@ -17,8 +17,7 @@ from offloading import assert_exact, claimed, compiled
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.slice import Slice
 from penstock.ops.transpose import Transpose

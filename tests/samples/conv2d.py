@@ -1,4 +1,4 @@
-"""Samples of the operators of `penstock.ops.conv2d`."""
+"""Samples of the operators of `penstock.ops.convolutions`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.small_tensors import (
 from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D, PlainConv2D
+from penstock.ops.convolutions import Conv2D, PlainConv2D
 
 _STATED = Multipliers((514, -577, 901, 700), (15,) * 4, (-90000, 2**21, 77, -40000))
 

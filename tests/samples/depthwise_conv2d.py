@@ -1,4 +1,4 @@
-"""Samples of the operators of `penstock.ops.depthwise_conv2d`."""
+"""Samples of the operators of `penstock.ops.convolutions`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.small_tensors import (
 from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.sliding import Window
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D, PlainDepthwiseConv2D
+from penstock.ops.convolutions import DepthwiseConv2D, PlainDepthwiseConv2D
 
 SAMPLES = (
     sample(

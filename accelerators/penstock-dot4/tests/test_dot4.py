@@ -24,7 +24,7 @@ from penstock.ir.op import Op
 from penstock.ir.tensor import TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.compilation import with_point

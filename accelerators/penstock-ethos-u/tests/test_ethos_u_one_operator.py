@@ -19,8 +19,7 @@ from penstock.ops.axis_extremes import ArgMax, ReduceMax, ReduceMin
 from penstock.ops.batch_matmul import BatchMatmul
 from penstock.ops.binary import Maximum, Minimum, Mul, Prelu, SquaredDifference
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.gather import Gather
 from penstock.ops.pad import MirrorPad, Pad

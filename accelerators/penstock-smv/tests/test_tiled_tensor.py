@@ -14,7 +14,7 @@ from penstock.errors import UsageError
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.tiling.layer import Scratchpads, layer_of
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock_smv.tiled_tensor import SlidingWindow, TiledTensor

@@ -39,9 +39,8 @@ from penstock.ops.batch_matmul import BatchMatmul
 from penstock.ops.binary import Add, Maximum, Minimum, Mul, Sub
 from penstock.ops.comparisons import Compare, Relation
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
 from penstock.ops.conversions import Quantize
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape

@@ -58,9 +58,7 @@ class WeightedOp(OperatorDefaults):
     BIAS_INPUT = 2
     DTYPES: ClassVar[tuple[DType, DType, DType]]
 
-    def operands(
-        self, inputs: Types, role: str, rank: int
-    ) -> tuple[TensorType, TensorType, TensorType]:
+    def operands(self, inputs: Types, rank: int) -> tuple[TensorType, TensorType, TensorType]:
         """The types of input, weights and bias.
 
         Raises PenstockError unless there are three, of the element types of a layer, with weights

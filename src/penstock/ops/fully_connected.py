@@ -69,7 +69,7 @@ class _Dense(WeightedOp):
     keep_dimensions: bool
 
     def result_type(self, inputs: Types) -> TensorType:
-        x, w, b = self.operands(inputs, "fully connected", 2)
+        x, w, b = self.operands(inputs, 2)
         outputs, depth = w.shape
         require(
             x.elements % depth == 0,

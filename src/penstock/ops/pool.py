@@ -46,7 +46,7 @@ from penstock.opkit.sliding import (
     pair,
 )
 from penstock.opkit.sliding import windows as onnx_windows
-from penstock.ops import depthwise_conv2d, volumes
+from penstock.ops import convolutions, volumes
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
 from penstock.ops.plain import PlainAbs, PlainDiv, Power
@@ -279,7 +279,7 @@ def _onnx_average(node: OnnxNode) -> Iterable[Made]:
     padding = (rows.before, rows.after, columns.before, columns.after)
     if node.integer("count_include_pad") and any(padding):
         if (rows, columns) == (full_rows, full_columns):
-            yield depthwise_conv2d.averaged(node, x, rows, columns, rows.size * columns.size)
+            yield convolutions.averaged(node, x, rows, columns, rows.size * columns.size)
             return
         pad = _pads(rows, columns, x.type.zero_point)
         made = node.between(pad, x, label="padded", like=x.type.quantisation)
@@ -339,7 +339,7 @@ def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> It
     if one_scale or (ratio <= COARSEST and not uniform):
         yield from requantised(node, AveragePool2D(rows, columns), x)
     elif uniform:
-        yield depthwise_conv2d.averaged(node, x, rows, columns, counts[0][0] * counts[1][0])
+        yield convolutions.averaged(node, x, rows, columns, counts[0][0] * counts[1][0])
     else:
         yield from _in_parts(node, x, rows, columns, counts)
 
@@ -382,7 +382,7 @@ def _in_parts(
             yield cut
             part = replace(node.output(), name=f"{name}/{label}")
             count = counts[0][h[0]] * counts[1][w[0]]
-            made = depthwise_conv2d.averaged(
+            made = convolutions.averaged(
                 replace(node, outputs=(part,)), cut.output, *windows, count
             )
             yield made

@@ -60,7 +60,7 @@ from penstock.opkit.selection import Form
 from penstock.opkit.sliding import AUTO_PADS, Window, foreign_windows, pair
 from penstock.ops import volumes
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import grouped_nodes
+from penstock.ops.convolutions import grouped_nodes
 from penstock.ops.dynamic_range import convolution_nodes
 from penstock.ops.pad import Pad
 from penstock.ops.plain import PlainAdd
@@ -126,7 +126,7 @@ class _Transposed(WeightedOp):
         )
 
     def result_type(self, inputs: Types) -> TensorType:
-        x, w, b = self.operands(inputs, "transposed convolution", 4)
+        x, w, b = self.operands(inputs, 4)
         window = (self.rows.size, self.columns.size, x.shape[3])
         require(
             w.shape[1:] == window,

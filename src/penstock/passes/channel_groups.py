@@ -35,8 +35,7 @@ from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.layers import Layer
 from penstock.opkit.requantise import reach_of_sums
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.partial_product import PartialProduct, RequantiseSums, first_sums
 from penstock.ops.pool import AveragePool2D, MaxPool2D

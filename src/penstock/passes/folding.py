@@ -10,8 +10,7 @@ from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.pad import Pad
 from penstock.ops.pixel_blocks import BatchToSpace, SpaceToBatch
 from penstock.ops.plain import PlainRelu

@@ -28,7 +28,7 @@ from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.sliding import Window
 from penstock.ops.batch_matmul import BatchMatmul, PlainBatchMatmul
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.fully_connected import FullyConnected, PlainFullyConnected
 from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape

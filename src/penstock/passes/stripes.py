@@ -32,8 +32,7 @@ from penstock.opkit.axes import RowVectors
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.layers import Layer
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.resize import ResizeBilinear, ResizeNearest

@@ -32,8 +32,7 @@ from penstock.ir.tensor import Data, TensorType
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.axis_extremes import ReduceMax, ReduceMin
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice

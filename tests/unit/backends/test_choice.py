@@ -17,7 +17,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Kernel
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.reshape import Reshape
 from penstock.ops.unary import Relu
 from strategies import node_of

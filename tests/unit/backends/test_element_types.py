@@ -24,8 +24,7 @@ from penstock.ir.op import Op, Site
 from penstock.ir.tensor import DType, TensorType
 from penstock.opkit.layers import WIDE
 from penstock.ops.binary import Add, Mul, Sub
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pad import Pad
 from penstock.ops.pool import AveragePool2D, MaxPool2D

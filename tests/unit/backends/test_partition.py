@@ -22,7 +22,7 @@ from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.verify import verify
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.pool import MaxPool2D
 from penstock.ops.row_vectors import Softmax
 from penstock.ops.unary import Relu

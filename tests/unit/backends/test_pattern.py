@@ -21,7 +21,7 @@ from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.comparisons import Compare, Relation
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.pool import AveragePool2D
 from penstock.ops.registry import foreign_names, operators
 from penstock.ops.sums import Mean

@@ -30,7 +30,7 @@ from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.row_vectors import Softmax
 from penstock.ops.unary import Relu
 from strategies import node_of

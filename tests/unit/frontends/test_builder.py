@@ -15,7 +15,7 @@ from penstock.ir.tensor import Array, DType, Quantisation
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
-from penstock.ops.conv2d import Conv2D
+from penstock.ops.convolutions import Conv2D
 from penstock.ops.reshape import Reshape
 from penstock.simulators.graph import run_graph
 

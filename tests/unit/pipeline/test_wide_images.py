@@ -11,8 +11,7 @@ from penstock import api
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
 from penstock.opkit.sliding import Window
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.pool import AveragePool2D
 from penstock.ops.transpose_conv import Spread, TransposeConv
 from penstock.ops.unary import Relu

@@ -31,8 +31,7 @@ from penstock.opkit.requantise import (
 )
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.transpose_conv import TransposeConv
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify, certify_each

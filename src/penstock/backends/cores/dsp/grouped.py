@@ -19,8 +19,7 @@ from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit import sliding
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 
 MOST_TAPS = 25  # Largest number of taps of the kernel, the size of its array of pointers.
 # Largest number of groups that are merged into an ordinary convolution.

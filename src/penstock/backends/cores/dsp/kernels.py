@@ -35,8 +35,7 @@ from penstock.ir.op import Kernel, Op, Site, Table
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
 from penstock.ops.binary import Add, Mul, Sub
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.partial_product import PartialProduct
 from penstock.ops.pool import AveragePool2D, MaxPool2D

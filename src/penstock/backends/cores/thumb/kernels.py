@@ -26,8 +26,7 @@ from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
-from penstock.ops.conv2d import Conv2D
-from penstock.ops.depthwise_conv2d import DepthwiseConv2D
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D
 from penstock.requantisation.clamped import ClampedCertificate, certify_clamped

@@ -11,7 +11,7 @@ layers of float32 with weights, and pools; those of `recurrent` are recurrent la
 numbers; those of `joined` are concatenations; those of `channels` pad, slice, pack and unpack
 channels; those of `unsigned` are of uint8 networks, those of `integers` of networks of integers.
 What a layer takes is linear in how often the parts of its kernel run
-(`backends/cores/common/cycle_model.py`); the figures are the non-negative ones of least relative
+(`backends/cores/family.py`); the figures are the non-negative ones of least relative
 squares. Prints the error of the fit; `--write` writes `figures.toml` of the core family, with
 `--kernel` or `--mixture` only the figures of these kernels, with `--missing` only of kernels that
 have none. `benchmarks.estimate` judges the figures on layers of other seeds.
@@ -41,8 +41,7 @@ from benchmarks.measured import (
 )
 from benchmarks.random_layers import MIXTURES
 from benchmarks.shared import REPOSITORY
-from penstock.backends.cores.common.cycle_model import ASSEMBLY_CYCLES, CycleModel
-from penstock.backends.cores.family import core_family
+from penstock.backends.cores.family import ASSEMBLY_CYCLES, CycleModel, core_family
 from penstock.errors import PenstockError
 from penstock.hardware.load import load_target
 

@@ -25,12 +25,12 @@ from benchmarks.estimate import FIFTEEN
 from benchmarks.shared import find_shared
 from benchmarks.unchanged import CORES
 from penstock import api
+from penstock.pareto import noticeably_faster
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.placing import place
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import schedule
-from penstock.scheduling.cascades.selection import noticeably_faster
 from penstock.scheduling.grouping.strategies import ORDERS
 from penstock.scheduling.options import LEAST, Options
 

@@ -49,7 +49,7 @@ from benchmarks.compile_time import compile_bytecode, timed
 from benchmarks.entry import console, entry, shown
 from benchmarks.shared import Shared, find_shared
 from penstock.errors import ModelError, ToolError, UsageError
-from penstock.scheduling.cascades.selection import noticeably_faster
+from penstock.pareto import noticeably_faster
 
 LIMIT = 1.05
 """Largest accepted ratio of median compile times."""

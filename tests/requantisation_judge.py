@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.choices import Rounding
 from penstock.fixedpoint import quantise_multiplier
-from penstock.requantisation.channels import Channels
+from penstock.requantisation.form import Channels
 
 
 def layer(

@@ -148,7 +148,7 @@ def test_scheduling_tiling_and_memory_name_no_operator(path: Path) -> None:
 def test_an_operator_that_is_named_would_be_found(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text(
-        '"""Adds a Conv2D."""\nx = y.conv2d(Add, "CONV_2D")  # MaxPool2D\nseen.add(Pad)\n'
+        '"""Adds a Conv2D."""\nx = y.fully_connected(Add, "CONV_2D")  # MaxPool2D\nseen.add(Pad)\n'
     )
     assert len(operators_in(path)) == 6
 

@@ -14,6 +14,7 @@ from penstock.choices import Optimize
 from penstock.errors import UnsupportedError, UsageError
 from penstock.ir.graph import Graph
 from penstock.optional import Elsewhere, attempt, attempt_each, elsewhere
+from penstock.pareto import KNEE
 from penstock.passes.incremental import incremental
 from penstock.pipeline.assignment import assign_engines, assigned_again
 from penstock.pipeline.capacity import smaller_kernels
@@ -26,7 +27,6 @@ from penstock.pipeline.search import schedule, schedules_by_rows, searches, with
 from penstock.reports.report import Alternative, Flash, SmallerKernels
 from penstock.scheduling.cascades.proposals import Proposal
 from penstock.scheduling.cascades.search import FrontierSearch
-from penstock.scheduling.cascades.selection import KNEE
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
 

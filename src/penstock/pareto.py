@@ -176,3 +176,30 @@ def frontier_of_groups(
 
 def _at_most(one: Vector, other: Vector) -> bool:
     return all(map(le, one, other))
+
+
+NOTICED = Fraction(1, 1000)
+"""Relative difference in cycles below which two points count as equally fast."""
+KNEE = Fraction(1, 100)
+"""Relative increase over the least cycles that the goal `balanced` accepts to save memory."""
+
+
+def noticeably_faster(cycles: int, than: int) -> bool:
+    """Whether `cycles` is less than `than` by at least the fraction `NOTICED` of `cycles`.
+
+    >>> noticeably_faster(1000, than=1001), noticeably_faster(1001, than=1002)
+    (True, False)
+    """
+    return than - cycles >= NOTICED * cycles and cycles < than
+
+
+def merged(items: Iterable[T], cost: Callable[[T], tuple[int, int]]) -> tuple[T, ...]:
+    """The Pareto front of the (memory, cycles) of items, without points that are hardly faster.
+
+    Each point is noticeably faster than the last kept one, so differences do not accumulate: for
+    each dropped point, a kept one needs no more memory and is slower by less than `NOTICED`.
+
+    >>> merged([(1, 1020), (2, 1009), (3, 1008), (4, 1000), (5, 1500)], lambda point: point)
+    ((1, 1020), (2, 1009), (4, 1000))
+    """
+    return tuple(thinned(frontier(items, cost), lambda item: cost(item)[1], noticeably_faster))

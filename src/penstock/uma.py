@@ -131,7 +131,7 @@ from penstock.program.program import (
     WholeMemory,
 )
 from penstock.program.steps import as_step, calls, submissions, used_buffers, walk
-from penstock.requantisation.channels import Channels, reachable
+from penstock.requantisation.form import Channels, reachable
 from penstock.tiling.layer import (
     INPUT,
     OUTPUT,

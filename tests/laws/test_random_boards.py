@@ -21,8 +21,8 @@ from penstock.errors import CapacityError
 from penstock.execution import unpacked
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
+from penstock.pareto import NOTICED
 from penstock.pipeline.compilation import compile_graph
-from penstock.scheduling.cascades.selection import NOTICED
 from penstock.scheduling.model.schedule import Schedule
 
 BOARDS, BOARDS_LONG = 8, 150

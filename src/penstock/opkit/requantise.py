@@ -22,7 +22,7 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require
-from penstock.requantisation.channels import reachable
+from penstock.requantisation.form import reachable
 
 LARGEST_SCALED = 2**31 - 2**8
 """Where scaled values end, so that C can add a zero point to them in int32."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 
 from penstock.choices import Optimize
-from penstock.pareto import is_dominated
+from penstock.pareto import KNEE, is_dominated, noticeably_faster
 from penstock.pipeline.capacity import capacity_error
 from penstock.pipeline.emission import draft, final
 from penstock.pipeline.placing import PlacedPoint, bytes_and_cycles, with_even_layouts
@@ -14,7 +14,6 @@ from penstock.pipeline.request import Request
 from penstock.program.constants import weight_bytes
 from penstock.program.program import Program
 from penstock.program.steps import walk
-from penstock.scheduling.cascades.selection import noticeably_faster, pick
 from penstock.scheduling.model.schedule import Frontier, Schedule
 
 COMMAND_BYTES = 40
@@ -100,3 +99,20 @@ def _parts_in_loops_and_bytes(schedule: Schedule) -> tuple[int, int]:
 def _code_bytes(program: Program) -> int:
     """Return an estimate of code and constants, without kernels."""
     return weight_bytes(program) + COMMAND_BYTES * sum(1 for _ in walk(program.run))
+
+
+def pick(cycles: Sequence[int], goal: Optimize, pace: int | None = None) -> int:
+    """The index of the point of a Pareto front, least memory first, that a goal selects.
+
+    `balanced` selects the point of least memory whose cycles exceed `pace` (by default, the least
+    of `cycles`) by at most the fraction `KNEE`.
+
+    >>> [pick([1200, 1010, 1000], goal) for goal in Optimize]
+    [2, 1, 0]
+    """
+    if goal is Optimize.SIZE:
+        return 0
+    if goal is Optimize.SPEED:
+        return len(cycles) - 1
+    limit = (cycles[-1] if pace is None else pace) * (1 + KNEE)
+    return next(k for k, count in enumerate(cycles) if count <= limit)

@@ -2,7 +2,7 @@
 
 Each schedule that may be kept is placed quickly.  *Culling* removes points that no request can
 select: a point is kept if it is Pareto-optimal in (memory, cycles) and noticeably faster than the
-kept point before it (`selection.merged`).  Only kept points are placed with the whole budget, get
+kept point before it (`pareto.merged`).  Only kept points are placed with the whole budget, get
 even rows, and are checked.
 """
 
@@ -29,12 +29,12 @@ from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, PlacementProblem, in_whole_banks, round_up
 from penstock.memory.runs import placed_in_runs
 from penstock.optional import Failed, attempt_all, outcome, succeeded
+from penstock.pareto import merged, noticeably_faster
 from penstock.pipeline.assignment import assign_kernels
 from penstock.pipeline.request import Request
 from penstock.pipeline.search import least_memory_first
 from penstock.program.placed_cost import CallCosts, depends_on_addresses, with_placed_costs
 from penstock.program.writer import Addresses
-from penstock.scheduling.cascades.selection import merged, noticeably_faster
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import (

@@ -24,7 +24,7 @@ from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice
 from penstock.optional import attempt
-from penstock.pareto import frontier, is_dominated
+from penstock.pareto import KNEE, frontier, is_dominated, merged, noticeably_faster
 from penstock.passes.column_bands import BandGraph, column_bands, column_bytes, single_node_band
 from penstock.pipeline.channel_alternatives import NEAR_FLOOR
 from penstock.scheduling.bands.band_schedule import (
@@ -36,7 +36,6 @@ from penstock.scheduling.bands.band_schedule import (
 )
 from penstock.scheduling.bands.columns import PartColumnReads, computes_columns
 from penstock.scheduling.cascades.search import FrontierSearch, frontier_search
-from penstock.scheduling.cascades.selection import KNEE, merged, noticeably_faster
 from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_stripes
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem

@@ -22,8 +22,7 @@ import numpy as np
 
 from penstock.compiled import compiled
 from penstock.fixedpoint import Int64s
-from penstock.requantisation.channels import Booleans, Channels
-from penstock.requantisation.form import Class, Form, proved
+from penstock.requantisation.form import Booleans, Channels, Class, Form, proved
 
 MOST_SHIFT = 22  # Largest shift; with larger ones, the bounds on offsets overflow int64.
 # Number of factors tried on either side of the nearest one. Each step moves the farthest threshold

@@ -19,8 +19,7 @@ import numpy as np
 from penstock.compiled import compiled
 from penstock.fixedpoint import Int64s
 from penstock.requantisation.certify import DISTANCES
-from penstock.requantisation.channels import Booleans, Channels
-from penstock.requantisation.form import Class
+from penstock.requantisation.form import Booleans, Channels, Class
 
 _NONE = 2**60  # The bound of levels that demand nothing.
 

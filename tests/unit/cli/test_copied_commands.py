@@ -10,9 +10,9 @@ import pytest
 from command_line import CommandLine
 from penstock import api
 from penstock.errors import UsageError
+from penstock.pareto import noticeably_faster
 from penstock.pipeline.emission import command_line
 from penstock.pipeline.request import SETTINGS, Request
-from penstock.scheduling.cascades.selection import noticeably_faster
 
 LINES = (
     "zoo:lenet5",

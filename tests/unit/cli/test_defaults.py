@@ -14,7 +14,7 @@ from command_line import CommandLine
 from penstock import api
 from penstock.cli import build, check, execute, show
 from penstock.hardware.default_target import DEFAULT_TARGET
-from penstock.scheduling.cascades.selection import noticeably_faster
+from penstock.pareto import noticeably_faster
 
 COMMANDS = (
     *(build.compile, build.explore, execute.run, check.verify, execute.profile, show.show),

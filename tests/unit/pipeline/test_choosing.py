@@ -6,9 +6,9 @@ from functools import cache
 
 from offloading import assert_exact
 from penstock import api
+from penstock.pareto import noticeably_faster
 from penstock.pipeline.compilation import Compilation
 from penstock.program.steps import row_tables, walk
-from penstock.scheduling.cascades.selection import noticeably_faster
 
 
 @cache

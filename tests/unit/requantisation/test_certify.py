@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from penstock.choices import Rounding
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.requantisation.certify import FRACTIONS, certify, certify_each
-from penstock.requantisation.channels import Channels, reachable
-from penstock.requantisation.form import Class, Form, proved
+from penstock.requantisation.form import Channels, Class, Form, proved, reachable
 from requantisation_judge import by_hand, layer, reals, signed, together
 
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.choices import Rounding
-from penstock.requantisation.channels import Channels
 from penstock.requantisation.clamped import ClampedForm, certify_clamped, proved
-from penstock.requantisation.form import Class
+from penstock.requantisation.form import Channels, Class
 from requantisation_judge import by_hand, layer, reals, signed
 
 

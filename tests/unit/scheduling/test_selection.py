@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.choices import Optimize
-from penstock.scheduling.cascades.selection import merged, noticeably_faster, pick
+from penstock.pareto import merged, noticeably_faster
+from penstock.pipeline.choosing import pick
 
 Point = tuple[int, int]
 """Bytes and cycles."""

@@ -20,9 +20,8 @@ from itertools import accumulate, chain, pairwise
 
 from penstock.ir.op import ConstantPrefetch
 from penstock.optional import attempt_all
-from penstock.pareto import Group, frontier_of_groups, thinned
+from penstock.pareto import Group, frontier_of_groups, noticeably_faster, thinned
 from penstock.scheduling.cascades.proposals import Proposal
-from penstock.scheduling.cascades.selection import noticeably_faster
 from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan, Prefetch, PrefetchStart

@@ -13,7 +13,7 @@ A kernel is a loop nest.  Its cycles are a linear function of these counts:
     get N         a read of an input element of N bytes, such as "get 4"
     put N         a write of an output element of N bytes
 
-`cycle_model.py` multiplies each count by the cycles that one execution of the section takes."""
+`CycleModel` multiplies each count by the cycles that one execution of the section takes."""
 
 from __future__ import annotations
 

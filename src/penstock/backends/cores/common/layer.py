@@ -35,8 +35,15 @@ from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.transpose_conv import TransposeConv
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify, certify_each
-from penstock.requantisation.channels import Booleans, Channels, reachable
-from penstock.requantisation.form import INPUTS, Class, Form, weighted_sum
+from penstock.requantisation.form import (
+    INPUTS,
+    Booleans,
+    Channels,
+    Class,
+    Form,
+    reachable,
+    weighted_sum,
+)
 
 # Accumulator ranges and reference requantisation of the output channels of a layer.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from penstock.backends.cores.common.counts import Counts, Params, portable_counts, taps_inside
-from penstock.backends.cores.common.cycle_model import CycleModel
+from penstock.backends.cores.family import CycleModel
 from penstock.ir.op import Kernel, Op, Site, row_count
 
 QUAD = 4

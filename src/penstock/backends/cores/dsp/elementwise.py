@@ -13,7 +13,7 @@ from penstock.opkit import broadcast
 from penstock.opkit.lookup import ELEMENTS
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.requantisation.certify import certify
-from penstock.requantisation.channels import Channels
+from penstock.requantisation.form import Channels
 
 FOUR = 4
 # Fraction bits of the requantisation form; a product of two inputs has 17 bits with its sign.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.backends.cores.common.cycle_model import CycleModel
 from penstock.backends.cores.dsp.counts import counts, odd_cycles
 from penstock.backends.cores.dsp.kernels import fallback_kernel, unmet_condition
-from penstock.backends.cores.family import CoreFamily
+from penstock.backends.cores.family import CoreFamily, CycleModel
 from penstock.backends.cores.mve.kernels import mve_kernel
 
 FAMILY = CoreFamily(

@@ -32,7 +32,7 @@ from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.partial_product import PartialProduct
 from penstock.ops.pool import AveragePool2D
-from penstock.requantisation.channels import reachable
+from penstock.requantisation.form import reachable
 
 # Packing of weights and scales (requantisation constants) in the order in which the MVE kernels
 # read them.

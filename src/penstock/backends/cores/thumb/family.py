@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.cores.common.cycle_model import CycleModel
-from penstock.backends.cores.family import CoreFamily
+from penstock.backends.cores.family import CoreFamily, CycleModel
 from penstock.backends.cores.thumb.kernels import thumb_kernel
 
 FAMILY = CoreFamily(

@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.plain_drawing import EIGHTH, PlainDrawing
 from penstock.ir.graph import Value
 from penstock.ir.op import Op
-from penstock.ir.tensor import DType, Quantisation
+from penstock.ir.tensor import FILE_TYPES, DType, Quantisation
 from penstock.opkit.activation import FINITE, POSITIVE, Limits
 from penstock.opkit.sliding import Window
 from penstock.ops.axis_extremes import ArgMax
@@ -139,12 +139,13 @@ def quotients(d: PlainDrawing) -> None:
 def casts(d: PlainDrawing) -> None:
     """Conversions between element types."""
     source = d.random.choice((DType.INT8, DType.UINT8, DType.INT16, DType.INT32))
-    for target in DType:
+    for target in FILE_TYPES.values():
         d.apply(Cast(target), d.input(source))
         d.apply(Cast(target), _reals(d))
     for source in (DType.INT64, DType.BOOL):
         x = d.apply(Cast(source), d.input(DType.INT32))
         d.apply(Cast(d.random.choice((DType.INT8, DType.INT32, DType.FLOAT32))), x)
+    d.apply(Cast(DType.FLOAT32), d.apply(Cast(DType.FLOAT16), _reals(d)))
 
 
 def quantisations(d: PlainDrawing) -> None:

@@ -36,8 +36,8 @@ few = settings(max_examples=settings().max_examples // 3)
 def elements(type: TensorType, seed: int) -> Array:
     """Random elements of a tensor, over the whole range of small integer types."""
     rng = np.random.default_rng(seed)
-    if type.dtype is DType.FLOAT32:
-        return rng.normal(0, 3, type.shape).astype(np.float32)
+    if type.dtype in (DType.FLOAT16, DType.FLOAT32):
+        return rng.normal(0, 3, type.shape).astype(type.dtype.value)
     if type.dtype is DType.BOOL:
         return rng.integers(0, 2, type.shape).astype(np.bool_)
     lower, upper = (type.dtype.lower, type.dtype.upper)

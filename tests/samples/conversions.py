@@ -22,6 +22,8 @@ SAMPLES = (
     sample(Cast(DType.FLOAT32), TensorType((7,), DType.BOOL)),
     sample(Cast(DType.FLOAT32), reals(7)),
     sample(Cast(DType.INT64), reals(1, 4, 3, 5)),
+    sample(Cast(DType.FLOAT16), reals(2, 4, 3, 5)),
+    sample(Cast(DType.FLOAT32), TensorType((1, 4, 3, 5), DType.FLOAT16)),
     sample(Cast(DType.INT16), integers(1, 4, 3, 5)),
     sample(Cast(DType.BOOL), TensorType((9,), DType.BOOL)),
     sample(Cast(DType.INT32), TensorType((9,), DType.INT64)),

@@ -48,4 +48,5 @@ class Settings(TypedDict, total=False):
     integers: Mapping[str, str]
     states: Mapping[str, str]
     incremental: int | None
+    float16: bool
     options: Options

@@ -324,7 +324,15 @@ def _no_model_file(graph: Graph, reference: str) -> UsageError:
 def _require_tools(
     wanted: Request, goldens: str | Path | None, reference: str | None, last: str, compiler: str
 ) -> None:
-    """Raises ToolError if a tool of a rung is missing."""
+    """Raises ToolError if a tool of a rung is missing, UsageError if there is no ground truth."""
+    if wanted.reading.float16 and (goldens is not None or reference is not None):
+        raise UsageError(
+            "usage-215",
+            "ground truth is that of the model file, whose real numbers are not float16",
+            where=wanted.model,
+            why="--float16 changes the network; the arithmetic of its operators is the reference",
+            help="omit --float16, or omit --goldens and --reference",
+        )
     if goldens is None and reference == "tflite":
         require_tflite_micro()
     if not all(map(ladder.has_c, wanted.accelerators)):

@@ -19,6 +19,7 @@ C_TYPES = {
     DType.INT32: "int32_t",
     DType.INT64: "int64_t",
     DType.BOOL: "int8_t",
+    DType.FLOAT16: "uint16_t",
     DType.FLOAT32: "float",
 }
 INDENT = "    "
@@ -162,6 +163,8 @@ def integer(value: int) -> str:
 def array_body(array: Array) -> str:
     """Initialisers of an array in aligned columns: 20 bytes or 8 wider numbers per line."""
     flat = np.ascontiguousarray(array).ravel()
+    if flat.dtype == np.float16:
+        flat = flat.view(np.uint16)
     if flat.dtype == np.int8 or flat.dtype == np.bool_:
         return _columns(_BYTE_CELLS, flat.view(np.uint8), 20, "")
     if flat.dtype == np.uint8:

@@ -19,7 +19,7 @@ from penstock.frontends.calibration import (
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Array, Data, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
@@ -202,7 +202,7 @@ class CalibratedGraph:
 
     def constant(self, elements: Array, chosen: Quantisation | None, name: str) -> Value:
         """A constant; its element type is that of the array."""
-        if elements.dtype.name not in {dtype.value for dtype in DType}:
+        if elements.dtype.name not in FILE_TYPES:
             raise self.usage(f"constant holds {elements.dtype}, must hold one of the graph's types")
         type = TensorType(elements.shape, DType(elements.dtype.name), chosen)
         return Value(self.free_name(name), type, Data.of(elements))

@@ -55,6 +55,7 @@ class Reading:
         output, see `frontends.explicit_states`.
     incremental: frames that the network consumes per run, see `passes.incremental`; None: all of
         its window.
+    float16: store real numbers in float16, see `passes.half_precision`.
     free_layout: inputs and outputs of an ONNX model may have their channels last, where that saves
         a transposition: it was made of a file whose users never see it.
     same_interface: refuse an ONNX model whose inputs or outputs would have other element types
@@ -174,6 +175,17 @@ class Reading:
             "number of new frames that a network with a window of frames consumes per run",
             group=MODEL,
             metavar="HOP",
+            commands=READING,
+        ),
+    )
+    float16: bool = declared(
+        False,
+        Setting(
+            FLAG,
+            "Store real numbers in float16: round the results and constants of float32 layers, "
+            "which still add in float32.  Outputs differ from those of the model file.",
+            "store the real numbers of a float model in float16; outputs differ from the file's",
+            group=MODEL,
             commands=READING,
         ),
     )

@@ -26,7 +26,7 @@ from penstock.frontends.reading import printable
 from penstock.guides import guide
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode, ForeignSubgraph
 from penstock.ir.graph import Value
-from penstock.ir.tensor import Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Data, DType, Quantisation, TensorType
 from penstock.limits import ENTRY_BYTES, NODE_BYTES, take
 
 
@@ -362,9 +362,9 @@ class _Reader:
         label = enumeration("TensorType").get(code)
         if label is None:
             raise _Malformed(f'tensor "{name}" has element type {code}, which does not exist')
-        if label not in DType.__members__:
+        if label.lower() not in FILE_TYPES:
             raise self._wrong_type(label, name, place)
-        return DType[label]
+        return FILE_TYPES[label.lower()]
 
     def _wrong_type(self, label: str, name: str, place: tuple[int, int]) -> UnsupportedError:
         """The error for a tensor whose element type is not supported there."""

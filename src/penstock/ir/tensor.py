@@ -29,6 +29,7 @@ class DType(Enum):
     INT32 = "int32"
     INT64 = "int64"
     BOOL = "bool"
+    FLOAT16 = "float16"
     FLOAT32 = "float32"
 
     @property
@@ -44,6 +45,10 @@ class DType(Enum):
     def upper(self) -> int:
         """The largest value of an integer type plus one."""
         return int(np.iinfo(self.value).max) + 1
+
+
+FILE_TYPES = {one.value: one for one in DType if one is not DType.FLOAT16}
+"""Element types of the tensors of model files, by name; those of float16 become float32."""
 
 
 @dataclass(frozen=True, slots=True)

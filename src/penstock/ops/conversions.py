@@ -20,6 +20,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.broadcast import Elementwise, unary_node, width
 from penstock.opkit.checks import (
+    require,
     require_count,
     require_dtype,
     require_int8,
@@ -36,9 +37,10 @@ class Cast(Elementwise):
         x  any shape  int8, uint8, int16, int32, int64, bool or float32
         y  as x       `dtype`, one of these
 
-    Real numbers are rounded towards 0.  Those outside of int32, or int64 where the output is
-    int64, saturate, and NaN becomes 0; in TFLite both are undefined.  Integers that leave the
-    range of the output keep their lowest bits.  Quantisation is ignored.
+    float32 becomes float16, rounded to nearest, ties to even, and float16 becomes float32.
+    Otherwise, real numbers are rounded towards 0.  Those outside of int32, or int64 where the
+    output is int64, saturate, and NaN becomes 0; in TFLite both are undefined.  Integers that
+    leave the range of the output keep their lowest bits.  Quantisation is ignored.
 
     Source: TFLite CAST; `micro/kernels/cast.cc`."""
 
@@ -48,18 +50,28 @@ class Cast(Elementwise):
     RELAY = relay("cast")
 
     def result_type(self, inputs: Types) -> TensorType:
-        require_count(inputs, 1, "Cast")
-        return TensorType(inputs[0].shape, self.dtype)
+        (x,) = require_count(inputs, 1, "Cast")
+        if self.dtype is DType.FLOAT16:
+            require_dtype(x, (DType.FLOAT32,), "input")
+        require(
+            x.dtype is not DType.FLOAT16 or self.dtype is DType.FLOAT32,
+            f"float16 is converted to {self.dtype.value}, must be converted to float32",
+        )
+        return TensorType(x.shape, self.dtype)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x = inputs[0][out.slices]
-        if site.inputs[0].dtype is DType.FLOAT32 and self.dtype not in (DType.FLOAT32, DType.BOOL):
+        x, reals = inputs[0][out.slices], (DType.FLOAT16, DType.FLOAT32)
+        if site.inputs[0].dtype is DType.FLOAT32 and self.dtype not in (*reals, DType.BOOL):
             bits = 64 if self.dtype is DType.INT64 else 32
             x = _truncated(x, bits)
-        return x.astype(self.dtype.value)
+        with np.errstate(over="ignore"):
+            return x.astype(self.dtype.value)
 
     def kernel(self, site: Site) -> Kernel:
         x, y = site.inputs[0], site.output
+        if DType.FLOAT16 in (x.dtype, y.dtype):
+            narrows = ("narrows", int(y.dtype is DType.FLOAT16))
+            return Kernel("cast_halves", (*width(site), narrows), by_rows=True)
         source = (
             ("in_bytes", x.dtype.size_bytes),
             ("in_signed", int(x.dtype not in (DType.UINT8, DType.BOOL))),

@@ -10,6 +10,7 @@ from penstock.frontends.reading import AS_IT_IS, Reading
 from penstock.frontends.variables import with_states
 from penstock.ir.graph import Graph
 from penstock.ir.verify import verify
+from penstock.passes.half_precision import half_precision
 from penstock.passes.incremental import incremental
 from penstock.passes.order import PASSES, run_passes
 from penstock.passes.quantised_interface import quantised_interface
@@ -25,8 +26,7 @@ def read(model: str, reading: Reading = AS_IT_IS) -> Graph:
 
     Raises ModelError, UnsupportedError or UsageError.
     """
-    graph = with_states(_parsed(model, reading), reading)
-    return graph if reading.incremental is None else incremental(graph, reading.incremental)
+    return _as_asked(_parsed(model, reading), reading)
 
 
 def read_request(request: Request) -> Graph:
@@ -38,9 +38,15 @@ def read_request(request: Request) -> Graph:
         return read(request.model, request.reading)
     check_is_not_onnx(request.reading, request.model, "this graph was built in Python")
     verify(request.graph)
-    graph = with_states(request.graph, request.reading)
-    hop = request.reading.incremental
-    return graph if hop is None else incremental(graph, hop)
+    return _as_asked(request.graph, request.reading)
+
+
+def _as_asked(graph: Graph, reading: Reading) -> Graph:
+    """The graph of a model as the user asks for it, with other outputs than the file states."""
+    graph = with_states(graph, reading)
+    if reading.incremental is not None:
+        graph = incremental(graph, reading.incremental)
+    return half_precision(graph) if reading.float16 else graph
 
 
 def _parsed(model: str, reading: Reading) -> Graph:

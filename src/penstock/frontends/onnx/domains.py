@@ -35,7 +35,7 @@ from penstock.frontends.onnx.operators import (
     SHAPES,
 )
 from penstock.ir.operator_facts import OnnxName
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Array, Quantisation, TensorType
 
 # Quantisation of real numbers in [-4, 4), the range of normalised signals.
 ASSUMED = Quantisation((1 / 32,), (0,))
@@ -393,7 +393,7 @@ class _Analysis:
 
 def _contains(dtype: str, offset: int) -> bool:
     """Whether an integer type holds every element that is stored as int8 with that offset."""
-    if dtype not in {d.value for d in DType} or dtype == "bool":
+    if dtype not in FILE_TYPES or dtype == "bool":
         return False
     limits = np.iinfo(dtype)
     return limits.min <= offset - 128 and offset + 127 <= limits.max

@@ -52,7 +52,7 @@ from penstock.ir.foreign import EXPORT_FOR_INFERENCE, MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import OnnxName
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.opkit.checks import require_elements
 from penstock.ops.conversions import Cast, Dequantize, Quantize, QuantizeReal
@@ -320,13 +320,13 @@ class _Importer:
                 return DType.UINT8, Quantisation((1.0,), (0,))
             return DType.INT8, self._domains.labels.get(name, unit_scale(offset))
         if self._domains.types[name] != REAL:
-            if border.dtype in (d.value for d in DType):
-                return DType(border.dtype), None
+            if border.dtype in FILE_TYPES:
+                return FILE_TYPES[border.dtype], None
             raise UnsupportedError(
                 "onnx-007",
                 f"the input is {border.dtype}",
                 where=where,
-                why="integer inputs are " + ", ".join(d.value for d in DType if d.value != REAL),
+                why="integer inputs are " + ", ".join(name for name in FILE_TYPES if name != REAL),
                 help="cast the input in the model",
             )
         is_stored = len(scales) == 1 and not self._reading.same_interface
@@ -573,13 +573,13 @@ class _Importer:
 
     def _stored_dtype(self, node: FileNode, name: str) -> DType:
         """The element type of that name.  Raises UnsupportedError if graphs have none."""
-        if name in {d.value for d in DType}:
-            return DType(name)
+        if name in FILE_TYPES:
+            return FILE_TYPES[name]
         raise UnsupportedError(
             "onnx-009",
             f"{node.name} to {name} is not supported",
             where=node.where,
-            why="element types are " + ", ".join(d.value for d in DType),
+            why="element types are " + ", ".join(FILE_TYPES),
             help="cast the tensor to one of these in the model",
             cause=f"operator {node.name}",
         )

@@ -16,7 +16,7 @@ from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, MOVING, SAME
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.graph import Value
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Array, Data, DType, Quantisation, TensorType
 
 # The quantisation that a QuantizeLinear or DequantizeLinear of an ONNX model defines.
 #
@@ -159,9 +159,8 @@ class ModelConstant:
 
     def value(self, name: str) -> Value:
         """A constant of the graph; element types that the graph lacks become int64."""
-        known = {dtype.value for dtype in DType}
         elements = self.elements
-        if elements.dtype.name not in known:
+        if elements.dtype.name not in FILE_TYPES:
             elements = elements.astype(np.int64)
         type = TensorType(elements.shape, DType(elements.dtype.name), self.quantisation)
         return Value(name, type, Data.of(elements))

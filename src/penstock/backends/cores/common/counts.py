@@ -480,6 +480,10 @@ def _truncated(p: Params, site: Site) -> Counts:
     return {form: site.output.elements}
 
 
+def _halves(p: Params, site: Site) -> Counts:
+    return {"narrow" if p["narrows"] else "widen": site.output.elements}
+
+
 def _cumulative(p: Params, site: Site) -> Counts:
     # "loop" counts the vectors along the summed axis, including the first addition of each: it adds
     # to 0, which is fast in software floating point.  "step" counts all other additions.  "bit"
@@ -523,6 +527,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "average_pool2d_s8": _pool,
     "average_pool2d_u8": _pool,
     "cast_f32_integers": _truncated,
+    "cast_halves": _halves,
     "cast_integers": _converted,
     "cast_integers_f32": _converted,
     "ceil_f32": _each_element,

@@ -85,6 +85,10 @@ class _Convolution(Sliding, WeightedOp):
         require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")
         return self.image_type(x, outputs)
 
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        x, w, _ = site.inputs
+        return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
+
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         group_inputs, group_outputs = self.group(site)
         lower, upper = out.intervals[3]
@@ -207,10 +211,6 @@ class Conv2D(_QuantisedConvolution):
         RelayName("nn.conv1d", condition=_slides_along_one_axis),
         RelayName("qnn.conv1d", condition=_slides_along_one_axis),
     )
-
-    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
-        x, w, _ = site.inputs
-        return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs

@@ -81,6 +81,10 @@ class _Dense(WeightedOp):
             return TensorType((*x.shape[:-1], outputs), x.dtype)
         return TensorType((x.elements // depth, outputs), x.dtype)
 
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        x, w, _ = site.inputs
+        return (((0, x.rank - 1), (1, 1)),) if x.shape[-1] == w.shape[1] else ()
+
     def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
         x = site.inputs[0]
         if x.shape[:-1] == site.output.shape[:-1]:
@@ -126,10 +130,6 @@ class FullyConnected(_Dense, Layer):
     TFLITE = ("FULLY_CONNECTED",)
     ONNX = onnx(OnnxName(AxisOrder.ROWS, floats=True), "Gemm", "MatMul")
     RELAY = relay("nn.dense", "qnn.dense")
-
-    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
-        x, w, _ = site.inputs
-        return (((0, x.rank - 1), (1, 1)),) if x.shape[-1] == w.shape[1] else ()
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs

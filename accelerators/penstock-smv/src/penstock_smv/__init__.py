@@ -16,10 +16,12 @@ The accelerator has these attributes:
     double_buffering    copies of tiles overlap with computation, and tiles take twice the space
     engines             the number of engines, 1 to 8, that share the rows of each layer, or images
 
-Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which computes in fp16; this
-version uses int8 with TFLite's arithmetic.  It also runs what SMAUG's engine does not: depthwise
-convolutions, of which each processing element computes one channel, convolutions with groups of
-channels, differences, extremes, and products of stacked matrices.
+Source: SMAUG's SMV backend (https://github.com/harvard-acc/smaug), which stores fp16 and adds
+fp32.  This version does so in convolutions and fully connected layers of networks whose real
+numbers are float16 (`--float16`), and runs all operators in int8 with TFLite's arithmetic.  It also
+runs what SMAUG's engine does not: depthwise convolutions, of which each processing element computes
+one channel, convolutions with groups of channels, differences, extremes, and products of stacked
+matrices.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ from penstock_smv.tiling import (
     BATCH_NORM,
     COPIES,
     ELEMENTWISE,
+    HALVES,
     MULTIPLIERS,
     PROCESSING_ELEMENTS,
     TILERS,
@@ -65,6 +68,8 @@ MOST_ENGINES = 8
 SCRATCHPAD_BYTES = 32 * 1024
 """The default size of each scratchpad.  Source: SMAUG, SMV backend."""
 
+HALF_LAYERS = {"half_conv2d": "nn.conv2d", "half_dense": "nn.dense"}
+"""Patterns of float16 layers, which compute in float32: the layer, between two conversions."""
 RELATIONS = ("less", "less_equal", "equal", "not_equal", "greater", "greater_equal")
 BINARY = ("add", "subtract", "multiply", "maximum", "minimum", *RELATIONS)
 """Operators that combine two tensors, or a tensor and constants per channel."""
@@ -85,11 +90,14 @@ KERNELS: Mapping[str, Compute] = {
     "nn.batch_matmul": kernels.matmul,
     "concatenate": kernels.concatenate,
     **dict.fromkeys(UNARY, elementwise.lookup),
+    **dict.fromkeys(HALF_LAYERS, kernels.half_layer),
 }
 """The kernel of each operator or pattern."""
 BOOLEAN = ElementTypes((DType.INT8,), DType.BOOL)
 """The element types of a comparison."""
-WHOLE = ("nn.dense",)
+HALF = ElementTypes((DType.FLOAT16, DType.FLOAT32, DType.FLOAT32), DType.FLOAT16)
+"""The element types of a float16 layer."""
+WHOLE = ("nn.dense", "half_dense")
 """Operators whose kernel computes the whole output in one call, not row by row."""
 
 
@@ -110,6 +118,9 @@ class Smv(UMABackend):
         counts = {n: f"{n} engines share the rows of a layer" for n in range(1, MOST_ENGINES + 1)}
         self._register_target_attr("engines", default=1, choices=counts)
         layers, pools = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d"), ("max", "avg")
+        for name, op in HALF_LAYERS.items():
+            layer = is_op(op)(is_op("cast")(wildcard()), is_constant(), is_constant())
+            self._register_pattern(name, is_op("cast")(layer))
         for op in layers:
             self._register_pattern(op, is_op(op)(wildcard(), is_constant(), is_constant()))
         for kind in pools:
@@ -128,6 +139,7 @@ class Smv(UMABackend):
             images_or_rows,
             double_rounding,
             second_operands,
+            whole_channels,
             tiles_fit,
         ):
             self._register_constraint(rule)
@@ -183,9 +195,17 @@ def images_or_rows(offloaded: Offloaded) -> bool | str:
     A constraint on the output: returns True, or the reason for refusal.  Messages quote the first
     sentence."""
     shape, rank = offloaded.output.shape, len(offloaded.output.shape)
-    if offloaded.main.kind == "FullyConnected":
+    if offloaded.main.kind in ("FullyConnected", "PlainFullyConnected"):
         return rank == 2 or f"the output has shape {list(shape)}"
     return rank in (2, 3, 4) or f"one has shape {list(shape)}"
+
+
+def whole_channels(offloaded: Offloaded) -> bool | str:
+    """A float16 convolution must have one group.
+
+    A constraint: returns True, or the reason for refusal.  Errors quote the sentence above."""
+    groups = offloaded.parameters.get("groups", 1)
+    return offloaded.main.kind not in HALVES or groups == 1 or f"it has {groups}"
 
 
 def second_operands(offloaded: Offloaded) -> bool | str:
@@ -245,8 +265,9 @@ def strategy_of(op: str) -> Callable[..., OpStrategy]:
             name=f"smv_{compute.__name__}",
             cost=cycles,
             traffic=traffic,
-            tables=scales,
-            element_types=BOOLEAN if op in RELATIONS else None,
+            tables=half_weights if op in HALF_LAYERS else scales,
+            folded=(1,) if op in HALF_LAYERS else (),
+            element_types=HALF if op in HALF_LAYERS else BOOLEAN if op in RELATIONS else None,
             by_rows=op not in WHOLE and not may_be_sequenced(target, op),
             by_columns=not may_be_sequenced(target, op),
         )
@@ -274,6 +295,11 @@ def scales(offloaded: Offloaded) -> Mapping[str, Array]:
     They are "multiplier" and "shift", which requantise each output channel, or the "table" of a
     unary operator.  The mapping is empty if the operator has no tables."""
     return offloaded.tables
+
+
+def half_weights(offloaded: Offloaded) -> Mapping[str, Array]:
+    """Return the weights of a float16 layer as float16, as the table "weights"."""
+    return {"weights": offloaded.constant(1).astype("float16")}
 
 
 def sources(target: AcceleratorTarget) -> Mapping[str, str]:

@@ -52,7 +52,7 @@ def load(call: KernelCall, tensor: Operand, tile: ScratchpadTile) -> Sequence[Co
             source=piece.address,
             runs=piece.runs,
             run_bytes=piece.run_bytes,
-            source_pitch=tile.operand.shape[-1],
+            source_pitch=tile.operand.shape[-1] * tile.operand.element_bytes,
             pitch=row_and_column(tile)[1],
             chained=piece.chained,
         )
@@ -71,7 +71,7 @@ def store(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
             at=piece.at,
             runs=piece.runs,
             run_bytes=piece.run_bytes,
-            target_pitch=tile.operand.shape[-1],
+            target_pitch=tile.operand.shape[-1] * tile.operand.element_bytes,
             pitch=row_and_column(tile)[1],
             chained=piece.chained,
         )
@@ -117,7 +117,7 @@ def _copied(
         _row_offset(tile, image, row),
         _memory_address(tensor, tile, _row_number(tile, image, row), columns, channels),
         length(columns),
-        length(channels),
+        length(channels) * tile.operand.element_bytes,
         minimum(1, row - rows[0] + (0 if images is None else image - images[0])),
     )
     by_row = Loop("r", *rows, 1, (copy(piece),))
@@ -167,31 +167,38 @@ def _copied_elements(
     return [Loop("r", *rows, 1, (copy(piece),))]
 
 
-def load_weights(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the command that loads a tile of weights.  For each output channel and tap, it copies
-    one run of contiguous input channels."""
+def load_weights(call: KernelCall, tile: ScratchpadTile, source: Address) -> Sequence[Command]:
+    """Return the command that loads a tile of weights, which begin at `source`.  For each output
+    channel and tap, it copies one run of contiguous input channels."""
+    size = tile.operand.element_bytes
     outputs, channels = tile.region[0], tile.region[-1]
     _, *taps, depth = tile.operand.shape
     count = math.prod(taps)
     load = LoadTile(
         ScratchpadNumber.WEIGHTS,
         to=tile.base,
-        source=offset(call.operand(1).address, outputs[0] * (count * depth) + channels[0]),
+        source=offset(source, outputs[0] * (count * depth * size) + channels[0] * size),
         runs=length(outputs) * count,
-        run_bytes=length(channels),
-        source_pitch=depth,
+        run_bytes=length(channels) * size,
+        source_pitch=depth * size,
         pitch=tile.pitches[-2],
         chained=0,
     )
     return [invoke(call, load)]
 
 
-def load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
-    """Return the commands that load the biases, multipliers and shifts of a tile of output channels
-    into the memory of parameters: one command for each of the three arrays.  The engine executes
-    the commands as a single DMA transfer."""
+def load_scales(
+    call: KernelCall,
+    tile: ScratchpadTile,
+    tables: Sequence[tuple[str, int]] = (("multiplier", 4), ("shift", 1)),
+) -> Sequence[Command]:
+    """Return the commands that load the parameters of a tile of output channels into the memory of
+    parameters: one command for the biases and for each table.  The engine executes the commands as
+    a single DMA transfer.
+
+    tables: names, and bytes per element, of tables with an element per output channel."""
     (outputs,) = tile.region
-    tables = (call.operand(2).address, 4), (call.table("multiplier"), 4), (call.table("shift"), 1)
+    sources = (call.operand(2).address, 4), *((call.table(name), size) for name, size in tables)
     loads = (
         LoadTile(
             ScratchpadNumber.PARAMETERS,
@@ -204,7 +211,7 @@ def load_scales(call: KernelCall, tile: ScratchpadTile) -> Sequence[Command]:
             chained=int(k > 0),
         )
         for k, (place, (table, size)) in enumerate(
-            zip(scale_offsets(tile, outputs), tables, strict=True)
+            zip(scale_offsets(tile, outputs), sources, strict=False)
         )
     )
     return [invoke(call, load) for load in loads]
@@ -310,7 +317,7 @@ def _memory_address(
         connected layer may have reshaped its input to (N, C); then, an index in [0, N).  In this
         case, the tensor must be contiguous.
     columns, channels: intervals of columns and channels that the tile covers."""
-    depth = tile.operand.shape[-1]
+    depth, size = tile.operand.shape[-1], tile.operand.element_bytes
     if len(tile.operand.shape) == 2 and tensor.type.shape != tile.operand.shape:
-        return offset(tensor.address, row * depth + channels[0])
-    return tensor.row(row, columns[0] * depth + channels[0])
+        return offset(tensor.address, row * (depth * size) + channels[0] * size)
+    return tensor.row(row, columns[0] * (depth * size) + channels[0] * size)

@@ -14,6 +14,7 @@ from penstock_smv.operations import (
     ConvolveTile,
     DepthwiseTile,
     FullyConnectedTile,
+    HalfTile,
     LoadTile,
     LookUpTile,
     MatrixTile,
@@ -107,7 +108,7 @@ def _sum_cycles(timing: EngineTiming, positions: int, taps: int, depth: int, out
     )
 
 
-def convolution_cycles(timing: EngineTiming, op: ConvolveTile[int]) -> float:
+def convolution_cycles(timing: EngineTiming, op: ConvolveTile[int] | HalfTile[int]) -> float:
     """Return the cycles to compute a tile of a convolution (see `_sum_cycles`)."""
     return _sum_cycles(timing, op.out_h * op.out_w, op.kernel_h * op.kernel_w, op.depth, op.outputs)
 

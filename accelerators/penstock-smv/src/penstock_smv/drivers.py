@@ -34,6 +34,7 @@ from penstock_smv.operations import (
     ElementRange,
     ExtremeTiles,
     FullyConnectedTile,
+    HalfTile,
     LoadTile,
     LookUpTile,
     MatrixTile,
@@ -76,6 +77,7 @@ MODELS: Mapping[type, DriverModel] = {
     LoadTile: DriverModel("load", models.load, load_cycles),
     StoreTile: DriverModel("store", models.store, store_cycles),
     ConvolveTile: DriverModel("conv2d", models.conv2d, convolution_cycles),
+    HalfTile: DriverModel("half_layer", models.half_layer, convolution_cycles),
     DepthwiseTile: DriverModel("depthwise_conv2d", models.depthwise_conv2d, depthwise_cycles),
     FullyConnectedTile: DriverModel(
         "fully_connected", models.fully_connected, fully_connected_cycles

@@ -57,23 +57,28 @@ class SmvEngine:
         return self._accumulators[self.selected]
 
     def tile(
-        self, memory: ScratchpadNumber, at: int, shape: tuple[int, ...], pitches: tuple[int, ...]
+        self,
+        memory: ScratchpadNumber,
+        at: int,
+        shape: tuple[int, ...],
+        pitches: tuple[int, ...],
+        dtype: DTypeLike = np.int8,
     ) -> Array:
-        """Return a view of a tile of int8 elements in a scratchpad.
+        """Return a view of a tile of elements in a scratchpad.
 
         at: offset in bytes of the first element.
         shape: number of elements along each dimension.
         pitches: distance in bytes between consecutive elements along each dimension.
 
         Raises IndexError if the tile exceeds the scratchpad."""
-        content = self.memories[memory].view(np.int8)
+        content, size = self.memories[memory].view(np.int8), np.dtype(dtype).itemsize
         if 0 in shape:
-            return np.zeros(shape, np.int8)
-        end = at + sum((n - 1) * p for n, p in zip(shape, pitches, strict=True)) + 1
+            return np.zeros(shape, dtype)
+        end = at + sum((n - 1) * p for n, p in zip(shape, pitches, strict=True)) + size
         if min(at, *pitches) < 0 or end > content.size:
             name = ("inputs", "weights", "outputs", "parameters")[memory]
             raise IndexError(f"bytes [{at}, {end}) of the {content.size} bytes of {name}")
-        return as_strided(content[at:], shape, pitches)
+        return as_strided(content[at:][:size].view(dtype), shape, pitches)
 
     def sums(self, at: int, shape: tuple[int, int, int]) -> Array:
         """Return a view of the accumulators of an output tile.
@@ -83,6 +88,13 @@ class SmvEngine:
         pitches = (self.pitches.y_row, self.pitches.y_column, 1)
         self.tile(ScratchpadNumber.OUTPUT, at, shape, pitches)
         return as_strided(self.accumulators[at:], shape, tuple(4 * pitch for pitch in pitches))
+
+    def half_sums(self, at: int, shape: tuple[int, int, int]) -> Array:
+        """Return a view of the float32 accumulators of a tile of float16 elements, as `sums`."""
+        pitches = (self.pitches.y_row, self.pitches.y_column, 2)
+        self.tile(ScratchpadNumber.OUTPUT, at, shape, pitches, np.float16)
+        accumulators = self.accumulators[at:].view(np.float32)
+        return as_strided(accumulators, shape, tuple(4 * pitch for pitch in pitches))
 
     def outputs(self, at: int, shape: tuple[int, int, int]) -> Array:
         """Return a view of the final int8 elements of an output tile.

@@ -20,6 +20,7 @@ from penstock_smv.operations import (
     DepthwiseTile,
     ElementRange,
     FullyConnectedTile,
+    HalfTile,
     MatrixTile,
     PoolFunction,
     PoolTile,
@@ -87,6 +88,56 @@ def conv2d(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
         invoke(call, setting(ElementRange, p)),
         invoke(call, pitches),
         *_weighted_loops(call, tiles, command),
+    ]
+
+
+@tiled
+def half_layer(call: KernelCall, tiles: CallTiles) -> Sequence[Command]:
+    """Return the commands of a convolution or a fully connected layer of float16 elements, in tiles
+    as those of int8.  The rows of a fully connected layer are those of an image with one column."""
+    x, w, bias, y = tiles.operand_tiles
+    is_image = len(y.box) == 4
+    windows = call.parameters if is_image else {"kernel_h": 1, "kernel_w": 1}
+    rows, columns, depth = spans(x.box)
+    outputs, summed = w.box[0], w.box[-1]
+    out_h, out_w, _ = spans(y.box)
+    corner = tiles.corner(x)[:-1], tiles.corner(y)[:-1]
+    accumulate, finish = tiles.accumulation(summed, call.parameters["in_c"])
+    least, most = call.tables["bounds"].view("int32").tolist()
+    compute = HalfTile(
+        x=x.at(*corner[0], depth[0]),
+        in_h=length(rows),
+        in_w=length(columns),
+        pad_top=x.padding[1] if is_image else 0,
+        pad_left=x.padding[2] if is_image else 0,
+        depth=length(depth),
+        kernel_h=windows["kernel_h"],
+        kernel_w=windows["kernel_w"],
+        w=w.at(outputs[0], *(0,) * (len(w.box) - 2), summed[0]),
+        bias=scale_offsets(bias, outputs)[0],
+        y=y.at(*corner[1], outputs[0]),
+        out_h=length(out_h),
+        out_w=length(out_w),
+        outputs=length(outputs),
+        least=least,
+        most=most,
+        accumulate=accumulate,
+        finish=finish,
+    )
+    pitches = TilePitches(
+        *row_and_column(x), w.pitches[0], w.pitches[-2] if is_image else 0, *row_and_column(y)
+    )
+    loads = [
+        load(call, call.operands[call.input_index(0)], x),
+        load_weights(call, w, call.table("weights")),
+        load_scales(call, bias, ()),
+    ]
+    return [
+        invoke(
+            call, setting(WindowSteps, call.parameters) if is_image else WindowSteps(1, 1, 1, 1)
+        ),
+        invoke(call, pitches),
+        *tiles.nest(loads, tiles.by_image(invoke(call, compute)), store(call, y)),
     ]
 
 
@@ -280,5 +331,9 @@ def _weighted_loops(call: KernelCall, tiles: CallTiles, compute: Command) -> Seq
 
     compute: the command that computes an output tile (of one image, if there are several)."""
     x, w, scale, y = tiles.operand_tiles
-    loads = [load(call, call.operand(0), x), load_weights(call, w), load_scales(call, scale)]
+    loads = [
+        load(call, call.operand(0), x),
+        load_weights(call, w, call.operand(1).address),
+        load_scales(call, scale),
+    ]
     return tiles.nest(loads, tiles.by_image(compute), store(call, y))

@@ -19,6 +19,7 @@ from penstock_smv.operations import (
     ElementRange,
     ExtremeTiles,
     FullyConnectedTile,
+    HalfTile,
     LoadTile,
     LookUpTile,
     MatrixTile,
@@ -102,6 +103,46 @@ def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
                 inside = rows[1][:, None, None] & columns[1][:, None]
                 products += (centred[rows[0][:, None], columns[0]] * inside) @ factors[:, k, l].T
     _finish_sums(engine, products.astype(np.int64), op)
+
+
+def half_layer(engine: SmvEngine, op: HalfTile[int]) -> None:
+    """Functional model of `smv_half_layer`: convolve a tile of float16 elements.  Each product is
+    added to the sum in float32, in the order of the weights; a complete sum and its bias are
+    clamped, and rounded to float16."""
+    pitches, window, half = engine.pitches, engine.window, np.float16
+    image = engine.tile(
+        ScratchpadNumber.INPUT,
+        op.x,
+        (op.in_h, op.in_w, op.depth),
+        (pitches.x_row, pitches.x_column, 2),
+        half,
+    ).astype(np.float32)
+    taps = engine.tile(
+        ScratchpadNumber.WEIGHTS,
+        op.w,
+        (op.outputs, op.kernel_h, op.kernel_w, op.depth),
+        (pitches.w_output, op.kernel_w * pitches.w_tap, pitches.w_tap, 2),
+        half,
+    ).astype(np.float32)
+    shape, steps = (op.out_h, op.out_w, op.outputs), (pitches.y_row, pitches.y_column, 2)
+    outputs = engine.tile(ScratchpadNumber.OUTPUT, op.y, shape, steps, half)
+    partial = engine.half_sums(op.y, shape)
+    totals = partial.copy() if op.accumulate else np.zeros(shape, np.float32)
+    with np.errstate(all="ignore"):
+        for k, l in np.ndindex(op.kernel_h, op.kernel_w):  # noqa: E741
+            at = k * window.dilation_h - op.pad_top, l * window.dilation_w - op.pad_left
+            rows, inside = _tap_indices(op.out_h, window.stride_h, at[0], op.in_h)
+            columns, within = _tap_indices(op.out_w, window.stride_w, at[1], op.in_w)
+            places = np.ix_(np.flatnonzero(inside), np.flatnonzero(within))
+            read = image[np.ix_(rows[inside], columns[within])]
+            for c in range(op.depth):
+                totals[places] += read[..., c, None] * taps[:, k, l, c]
+        if not op.finish:
+            partial[:] = totals
+            return
+        raw = engine.tile(ScratchpadNumber.PARAMETERS, op.bias, (op.outputs,), (4,), np.float32)
+        least, most = np.array([op.least, op.most], np.int32).view(np.float32)
+        outputs[:] = np.clip(totals + raw, least, most)
 
 
 def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:

@@ -126,6 +126,39 @@ class ConvolveTile(Generic[Number]):
 
 
 @dataclass(frozen=True, slots=True)
+class HalfTile(Generic[Number]):
+    """The arguments of `smv_half_layer`, which computes a tile of a convolution, or of a fully
+    connected layer, of float16 elements.  Sums, biases and their bounds are float32.
+
+    Offsets are in bytes from the start of a scratchpad.
+
+    least, most: bits of the bounds to which complete sums are clamped.
+    y: offset of the first channel that is computed.
+
+    The other fields are those of `ConvolveTile`; the sums are complete if `finish` is 1, and the
+    biases are added to them."""
+
+    x: Number
+    in_h: Number
+    in_w: Number
+    pad_top: Number
+    pad_left: Number
+    depth: Number
+    kernel_h: int
+    kernel_w: int
+    w: Number
+    bias: Number
+    y: Number
+    out_h: Number
+    out_w: Number
+    outputs: Number
+    least: int
+    most: int
+    accumulate: Number
+    finish: Number
+
+
+@dataclass(frozen=True, slots=True)
 class DepthwiseTile(Generic[Number]):
     """The arguments of `smv_depthwise_conv2d`, which computes a tile of a depthwise convolution.
 

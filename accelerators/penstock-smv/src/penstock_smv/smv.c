@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "kernels/fixedpoint.h"
+#include "kernels/half.h"
+#include "kernels/real.h"
 #include "smv_sizes.h"
 
 static int8_t inputs_memory[SMV_ENGINES][SMV_INPUT_BYTES];
@@ -176,6 +178,53 @@ void smv_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t 
                 }
             }
             finish_sum(sum, o, bias, multiplier, shift, pixel, y_first, accumulate, finish);
+        }
+    }
+}
+
+static float half(int32_t memory, int32_t at) {
+    uint16_t element;
+    memcpy(&element, bytes(memory, at, 2), 2);
+    return penstock_of_half(element);
+}
+
+/* `sum` and the products of one tap; products of halves are exact in float. */
+static float half_dot(float sum, int32_t x, int32_t w, int32_t depth) {
+    for (int32_t c = 0; c < depth; c++) {
+        sum += half(SMV_INPUT, x + 2 * c) * half(SMV_WEIGHTS, w + 2 * c);
+    }
+    return sum;
+}
+
+void smv_half_layer(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,
+                    int32_t depth, int32_t kernel_h, int32_t kernel_w, int32_t w, int32_t bias,
+                    int32_t y, int32_t out_h, int32_t out_w, int32_t outputs, int32_t least,
+                    int32_t most, int32_t accumulate, int32_t finish) {
+    const float bounds[] = {penstock_float_of((uint32_t)least), penstock_float_of((uint32_t)most)};
+    for (int32_t i = 0; i < out_h * out_w; i++) {
+        const int32_t row = i / out_w, column = i % out_w;
+        for (int32_t o = 0; o < outputs; o++) {
+            const int32_t at = y + row * pitches.y_row + column * pitches.y_column + 2 * o;
+            int8_t *const element = bytes(SMV_OUTPUT, at, 2);
+            int32_t *const partial = accumulators[selected] + at;
+            float sum = accumulate ? penstock_float_of((uint32_t)*partial) : 0.0f;
+            for (int32_t tap = 0; tap < kernel_h * kernel_w; tap++) {
+                const int32_t r =
+                    row * window.stride_h + tap / kernel_w * window.dilation_h - pad_top;
+                const int32_t c =
+                    column * window.stride_w + tap % kernel_w * window.dilation_w - pad_left;
+                if (r >= 0 && r < in_h && c >= 0 && c < in_w) {
+                    sum = half_dot(sum, x + r * pitches.x_row + c * pitches.x_column,
+                                   w + o * pitches.w_output + tap * pitches.w_tap, depth);
+                }
+            }
+            if (!finish) {
+                *partial = (int32_t)penstock_bits_of(sum);
+                continue;
+            }
+            sum += penstock_float_of((uint32_t)word(SMV_PARAMETERS, bias + 4 * o));
+            const uint16_t rounded = penstock_half_of(penstock_bounded_f32(sum, bounds));
+            memcpy(element, &rounded, 2);
         }
     }
 }

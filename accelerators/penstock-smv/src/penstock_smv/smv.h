@@ -61,6 +61,15 @@ void smv_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t 
                 int32_t multiplier, int32_t shift, int32_t y, int32_t y_first, int32_t out_h,
                 int32_t out_w, int32_t outputs, int32_t accumulate, int32_t finish);
 
+/* The same of binary16 elements, with sums and biases in float: adds products in the order of the
+ * taps and their channels, to partial sums (accumulate) or to 0.  Complete sums (finish) and their
+ * biases are clamped to bounds, of which least and most are the bits, and rounded to nearest.  An
+ * output pixel begins at y. */
+void smv_half_layer(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,
+                    int32_t depth, int32_t kernel_h, int32_t kernel_w, int32_t w, int32_t bias,
+                    int32_t y, int32_t out_h, int32_t out_w, int32_t outputs, int32_t least,
+                    int32_t most, int32_t accumulate, int32_t finish);
+
 /* Convolves each channel of a tile with its own window, and requantises the sums.  Output channel o
  * reads input channel (skipped + o) / per_channel. */
 void smv_depthwise_conv2d(int32_t x, int32_t in_h, int32_t in_w, int32_t pad_top, int32_t pad_left,

@@ -41,6 +41,8 @@ from penstock_smv.smaug import Smaug
 ALIGNMENT = 8
 """The number of elements per pixel of a tile is rounded up to a multiple of this, the width of a
 vector."""
+HALF_BYTES, BIAS_BYTES = 2, 4
+"""Bytes of an element of float16, and of a bias."""
 SCALE_BYTES = 9
 """Bytes per output channel: 4 for the bias, 4 for the multiplier, 1 for the shift."""
 COPIES = Copies(bytes_per_cycle=8, per_run=2, per_copy=100)
@@ -101,6 +103,8 @@ def tiling_of(
         found = _tiled(tiler, layer, memories)
     if offloaded.main.kind == "Softmax" and len(found.tiles["c"]) > 1:
         raise does_not_fit(found.layer, "the engine computes whole vectors of a softmax")
+    if has_ordered_sums(offloaded) and len(found.tiles["sum"]) > 1:
+        raise does_not_fit(found.layer, "the order of float32 sums over windows would change")
     return found
 
 
@@ -179,6 +183,13 @@ def layer_on_engine(offloaded: Offloaded, rows: int | None = None) -> Layer:
     return layer_of_call(offloaded, rows, flat=isinstance(_tiler(offloaded), Smaug))
 
 
+def has_ordered_sums(offloaded: Offloaded) -> bool:
+    """Return whether an operator adds the input channels of one tap before those of the next, with
+    rounding: tiles of some input channels would add in another order."""
+    p = offloaded.parameters
+    return offloaded.main.kind == "PlainConv2D" and p["kernel_h"] * p["kernel_w"] > 1
+
+
 def _tiler(offloaded: Offloaded) -> Tiler:
     """Return the tiler of a composite.
 
@@ -213,8 +224,11 @@ EXPONENTIAL_BYTES = 4
 """Bytes of an entry of a softmax's table."""
 WHOLE = 1 << 30
 """As the least extent of tiles along an axis: the whole axis."""
-WEIGHTED = ("Conv2D", "DepthwiseConv2D", "FullyConnected")
-"""Kinds of operators with weights, and with a bias, multiplier and shift per output channel."""
+HALVES = ("PlainConv2D", "PlainFullyConnected")
+"""Kinds of operators with float16 weights and a float32 bias per output channel."""
+WEIGHTED = ("Conv2D", "DepthwiseConv2D", "FullyConnected", *HALVES)
+"""Kinds of operators with weights.  Others than `HALVES` have a bias, multiplier and shift per
+output channel."""
 BATCH_NORM = "batch_norm"
 """The pattern of a product and a sum with constants per channel."""
 ELEMENTWISE = ("Add", "Sub", "Mul", "Maximum", "Minimum", "Compare")
@@ -264,7 +278,7 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     layer = offloaded.layer(rows)
     main = offloaded.main
     kind, n = main.kind, int(offloaded.target.attrs["processing_elements"])
-    if kind == "FullyConnected":
+    if kind in ("FullyConnected", "PlainFullyConnected"):
         layer = matrix_layer(main.op, main.site, main.name)
         layer = layer if rows is None else layer.stripe("n", rows)
     elif kind in ELEMENTWISE:
@@ -288,15 +302,7 @@ def layer_of_call(offloaded: Offloaded, rows: int | None, *, flat: bool) -> Laye
     layer = layer.with_axis("c", least=n, step=n, lanes=n)
     if kind not in WEIGHTED:
         return layer
-    if (groups := offloaded.parameters.get("groups", 1)) > 1:
-        layer = _in_groups(offloaded, layer, groups)
-    if layer.reduced:
-        summed = int(offloaded.target.attrs["multipliers"])
-        layer = layer.with_axis("sum", least=summed, step=summed, lanes=summed)
-    x, w, scale = layer.inputs
-    scale = replace(scale, role=PARAMETERS, element_bytes=SCALE_BYTES)
-    output = replace(layer.output, partial_bytes=None)
-    return replace(layer, inputs=(x, w, scale), output=output)
+    return _weighted(offloaded, layer)
 
 
 def has_weights(layer: Layer) -> bool:
@@ -324,6 +330,23 @@ def _with_second_operand(offloaded: Offloaded, layer: Layer) -> Layer:
     count = len(offloaded.composite.nodes)
     second = LayerOperand("constants", WEIGHTS, (Dimension(count), channels))
     return replace(layer, inputs=(replace(layer.inputs[1 - constant], role=INPUT), second))
+
+
+def _weighted(offloaded: Offloaded, layer: Layer) -> Layer:
+    """Return a layer with weights, with the constraints of the engine on its sums and operands."""
+    if (groups := offloaded.parameters.get("groups", 1)) > 1:
+        layer = _in_groups(offloaded, layer, groups)
+    if layer.reduced:
+        summed = int(offloaded.target.attrs["multipliers"])
+        least = WHOLE if has_ordered_sums(offloaded) else summed
+        layer = layer.with_axis("sum", least=least, step=summed, lanes=summed)
+    x, w, scale = layer.inputs
+    scale = replace(scale, role=PARAMETERS, element_bytes=SCALE_BYTES)
+    output = replace(layer.output, partial_bytes=None)
+    if offloaded.main.kind in HALVES:
+        scale = replace(scale, element_bytes=BIAS_BYTES)
+        x, w, output = (replace(one, element_bytes=HALF_BYTES) for one in (x, w, output))
+    return replace(layer, inputs=(x, w, scale), output=output)
 
 
 def _in_groups(offloaded: Offloaded, layer: Layer, groups: int) -> Layer:

@@ -11,7 +11,7 @@ and again when such an input changes.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,10 +82,6 @@ def fixed_inputs(file: File) -> tuple[str, ...]:
             stay = _COMPUTED[node.name]
             found.update(name for k, name in enumerate(node.inputs) if k not in stay)
     return tuple(b.name for b in file.inputs if b.name in found or 0 in b.shape)
-
-
-Runner = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
-"""Runs a graph on its inputs by name, and returns its outputs by name."""
 
 
 class Prepared(BackendRep):

@@ -26,8 +26,7 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.convolutions import Conv2D
 from penstock.ops.unary import Relu
 from penstock.program.expr import Var, evaluate
-from penstock.program.lower import lower
-from penstock.program.nest import count_at
+from penstock.program.lower import count_at, lower
 from penstock.program.writer import Addresses
 from penstock.scheduling.bands.band_schedule import tensor_configs
 from penstock.scheduling.cascades.search import frontier_search

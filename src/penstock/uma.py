@@ -11,7 +11,8 @@ costs                       cycles, or a Breakdown of them by resource; PlacedCa
 commands                    Driver, DriverRecord: a function and a record of its arguments; Invoke,
                             Issue, Transfer, Loop; Address, TensorRows: operands of commands
 expressions                 Expr: a number, Var, TableEntry; operators + - * // %, minimum, maximum
-graph passes                Graph, Node, Value, Composite; packed: channel-packed layouts
+graph passes                Graph, Node, Value, Composite; layouts of tensors: packed, in blocks of
+                            channels; channels_first, NCHW
 work of a node              whole_work; row_count: rows of a shape
 element types               ElementTypes: those of an implementation's inputs and output; DType
 sizes, boxes, memories      parse_size: "64KiB" in bytes; Region: a box of a tensor; MemoryRegion: a
@@ -62,7 +63,7 @@ from penstock.backends.functional import (
 from penstock.backends.kernel_call import Compute, KernelCall, Operand
 from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import OpStrategy
-from penstock.backends.packed import packed
+from penstock.backends.packed import channels_first, packed
 from penstock.backends.pattern import (
     Pattern,
     is_constant,
@@ -254,6 +255,7 @@ __all__ = [
     "as_step",
     "builtin_code",
     "calls",
+    "channels_first",
     "choose",
     "choose_sequence",
     "convolved",

@@ -21,6 +21,7 @@ from penstock.ops.channel_packs import UnpackChannels
 from penstock.ops.conversions import Cast, ShiftZero
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
+from penstock.ops.transpose import Transpose
 from penstock.tiling.layer import Layer, layer_of
 from penstock.tiling.nest import Tiler
 
@@ -106,8 +107,8 @@ class Offloaded:
     def input_index(self, k: int) -> int:
         """Return the index of the composite's input that provides input `k` of the main node.
 
-        Before the main node reads it, nodes of the composite may unpack, slice, reshape or convert
-        the input.  Raises IndexError if any other operator computes input `k` within the
+        Before the main node reads it, nodes of the composite may unpack, transpose, slice, reshape
+        or convert the input.  Raises IndexError if any other operator computes input `k` within the
         composite."""
         found = self.source_index(self.main.inputs[k])
         if found is None:
@@ -117,13 +118,14 @@ class Offloaded:
     def source_index(self, value: Value) -> int | None:
         """Return the index of the composite's input from which a value within the composite stems.
 
-        The value is this input, or nodes of the composite unpack, slice, reshape or convert the
-        input to obtain it.  Returns None if a node with another operator computes the value."""
+        The value is this input, or nodes of the composite unpack, transpose, slice, reshape or
+        convert the input to obtain it.  Returns None if a node with another operator computes the
+        value."""
         made = {node.name: node for node in self.composite.nodes}
         name = value.name
         while name not in self.composite.inputs:
             node = made[name]
-            if not isinstance(node.op, UnpackChannels | Slice | Reshape | ShiftZero | Cast):
+            if not isinstance(node.op, MOVING):
                 return None
             name = node.inputs[0].name
         return self.composite.inputs.index(name)
@@ -190,6 +192,8 @@ class Offloaded:
         return out
 
 
+MOVING = (UnpackChannels, Transpose, Slice, Reshape, ShiftZero, Cast)
+"""Operators between an input of a composite and its main node."""
 MAIN = "main"  # Name of the attribute of a composite whose value is the name of its main node.
 
 

@@ -1,5 +1,5 @@
-"""Packing: tensors stored in blocks of channels between the composites (sub-graphs as single
-nodes) of an accelerator.
+"""Packing: tensors stored in blocks of channels, or with their channels first, between the
+composites (sub-graphs as single nodes) of an accelerator.
 
 Nodes that unpack the inputs and pack the output become part of each composite.  The nodes of
 the composite thus still define the exact arithmetic, while its kernel reads and writes blocks.
@@ -11,6 +11,10 @@ whatever the number of its readers.
 
 An accelerator that also accepts plain images (NHWC) needs no conversion on the CPU.  For such an
 accelerator, `borders=False` packs only the tensors that pass between two of its composites.
+
+The rows of a tensor with its channels first (NCHW) are the rows of its first channels' image, then
+of the next; those that a call computes are numbered by channel: a kernel `by_rows` computes some
+channels of all rows.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 from operator import itemgetter
+from typing import Protocol
 
 from penstock.backends.offloaded import MAIN, main_node
 from penstock.ir.composite import Composite
@@ -30,6 +35,8 @@ from penstock.ops.conversions import EIGHT_BITS
 from penstock.ops.pad import Pad
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
+from penstock.ops.transpose import Transpose
+from penstock.passes.drop_dead import drop_dead
 
 
 def packed(
@@ -58,33 +65,111 @@ def packed(
         composites of the accelerator. The first way pads the channels at once; a second one, for
         images with few channels, pads the rows to whole blocks of bytes before.
     """
-    packing = _Packing(graph, engine, pack, borders, least_channels, takes_blocks, choose)
-    for node in graph.nodes:
-        packing.take(node)
-    return graph.with_nodes(tuple(packing.nodes))
+    rule = _Rule(engine, borders, least_channels, takes_blocks, choose)
+    return _Packing(graph, rule, _Blocks(pack)).packed()
+
+
+def channels_first(
+    graph: Graph,
+    engine: str,
+    *,
+    borders: bool = True,
+    takes_planes: Callable[[Node], bool] = lambda node: True,
+) -> Graph:
+    """Return the graph in which images between composites of an accelerator are stored as
+    (N, C, H, W).  Composites with an input or output that is no image (N, H, W, C) are unchanged.
+
+    Transpositions of the network that do the same, as those of an ONNX model's inputs and outputs,
+    are left out.
+
+    engine, borders: as those of `packed`.
+    takes_planes: returns False for composites whose inputs and output must not change.
+    """
+    rule = _Rule(engine, borders, 1, takes_planes, itemgetter(0))
+    return drop_dead(_Packing(graph, rule, _Planes()).packed())
+
+
+class _Form(Protocol):
+    """How an accelerator stores the tensors of its composites."""
+
+    def fits(self, type: TensorType) -> bool:
+        """Whether tensors of a type can be stored so."""
+        ...
+
+    def ways(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[list[Node]]:
+        """Return the ways to convert a tensor, the default first."""
+        ...
+
+    def restored(self, stored: Value, value: Value, taken: Collection[str]) -> list[Node]:
+        """Return the nodes that convert a stored tensor back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Blocks of `pack` channels."""
+
+    pack: int
+
+    def fits(self, type: TensorType) -> bool:
+        return type.dtype in EIGHT_BITS and type.rank in (2, 4) and type.shape[0] == 1
+
+    def ways(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[list[Node]]:
+        found = [_packing(value, self.pack, taken, is_copied=is_copied)]
+        if filled := _padded(value, self.pack, taken):
+            found.append([*filled, *_packing(filled[-1].output, self.pack, taken)])
+        return found
+
+    def restored(self, stored: Value, value: Value, taken: Collection[str]) -> list[Node]:
+        return _unpacking(stored, value, self.pack, taken)
+
+
+class _Planes:
+    """(N, C, H, W), a plane for each channel."""
+
+    def fits(self, type: TensorType) -> bool:
+        return type.rank == len(FIRST)
+
+    def ways(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[list[Node]]:
+        return [list(_chain(value, [("planes", Transpose(FIRST))], None, taken))]
+
+    def restored(self, stored: Value, value: Value, taken: Collection[str]) -> list[Node]:
+        return list(_chain(stored, [("image", Transpose(LAST))], value, taken))
+
+
+FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+"""Orders of axes: of a tensor with channels first, and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Which tensors are stored in another form.
+
+    engine: the name of the accelerator whose composites are rewritten.
+    borders: whether tensors that other engines produce or consume are packed, too.
+    least_channels: if `borders` is False, outputs with fewer channels are not packed.
+    takes: returns False for composites that are unchanged.
+    choose: selects among ways to pack a value.
+    """
+
+    engine: str
+    borders: bool
+    least_channels: int
+    takes: Callable[[Node], bool]
+    choose: Callable[[Sequence[Sequence[Node]]], Sequence[Node]]
 
 
 @dataclass
 class _Packing:
-    """State of the rewrite of a graph by `packed`.
+    """State of the rewrite of a graph.
 
-    engine: the name of the accelerator whose composites are rewritten.
-    pack: the number of channels in a block.
-    borders: whether tensors that other engines produce or consume are packed, too.
-    least_channels: if `borders` is False, outputs with fewer channels are not packed.
-    takes_blocks: returns False for composites that are unchanged.
-    choose: selects among ways to pack a value.
     nodes: the nodes of the new graph so far.
     packed_values: the packed form of a value, by the name of the value.
     """
 
     graph: Graph
-    engine: str
-    pack: int
-    borders: bool
-    least_channels: int
-    takes_blocks: Callable[[Node], bool]
-    choose: Callable[[Sequence[Sequence[Node]]], Sequence[Node]]
+    rule: _Rule
+    form: _Form
     nodes: list[Node] = field(default_factory=list[Node])
     packed_values: dict[str, Value] = field(default_factory=dict[str, Value])
 
@@ -93,11 +178,16 @@ class _Packing:
         self.taken = self.graph.names()
         self.consumers = self.graph.consumers()
 
-    def take(self, node: Node) -> None:
+    def packed(self) -> Graph:
+        for node in self.graph.nodes:
+            self._take(node)
+        return self.graph.with_nodes(tuple(self.nodes))
+
+    def _take(self, node: Node) -> None:
         # A composite of the accelerator is first rewritten to read and write packed values, unless
         # one of its tensors has a type or shape that cannot be packed.
         if not self._is_packable(node):
-            self.nodes.append(node)
+            self.nodes.append(self._without_transposition(node))
             return
         assert isinstance(node.op, Composite)
         inputs = tuple(self._packed(v) if v.data is None else v for v in node.inputs)
@@ -112,7 +202,18 @@ class _Packing:
             return
         self.packed_values[node.name] = output
         if self._is_read_elsewhere(node):
-            self.nodes += _unpacking(output, node.output, self.pack, self.taken)
+            self.nodes += self.form.restored(output, node.output, self.taken)
+
+    def _without_transposition(self, node: Node) -> Node:
+        """Return a node that reads what is stored if it would convert the tensor to that."""
+        if isinstance(self.form, _Planes) and isinstance(node.op, Transpose):
+            (x,) = node.inputs
+            if node.op.order == LAST:
+                self.packed_values[node.name] = x
+            elif node.op.order == FIRST and x.name in self.packed_values:
+                stored = self.packed_values[x.name]
+                return replace(node, op=Reshape(node.output.type.shape), inputs=(stored,))
+        return node
 
     def _packed(self, value: Value) -> Value:
         """Return what a rewritten composite reads instead of its input `value`.
@@ -122,15 +223,12 @@ class _Packing:
         unpacked `value`.
         """
         if value.name not in self.packed_values:
-            if not self.borders:
+            if not self.rule.borders:
                 return value
             # A copy of a network input can stay on chip, the input itself cannot.
             inputs = {v.name for v in self.graph.inputs}
             is_copied = value.name in inputs and len(self.consumers.get(value.name, ())) > 1
-            ways = [_packing(value, self.pack, self.taken, is_copied=is_copied)]
-            if filled := _padded(value, self.pack, self.taken):
-                ways.append([*filled, *_packing(filled[-1].output, self.pack, self.taken)])
-            made = self.choose(ways)
+            made = self.rule.choose(self.form.ways(value, self.taken, is_copied=is_copied))
             self.nodes += made
             self.packed_values[value.name] = made[-1].output
         return self.packed_values[value.name]
@@ -142,28 +240,24 @@ class _Packing:
         before: list[Node] = []
         for value in dict.fromkeys(node.variable_inputs):
             if value.name in self.packed_values:
-                before += _unpacking(self.packed_values[value.name], value, self.pack, self.taken)
+                before += self.form.restored(self.packed_values[value.name], value, self.taken)
         after: list[Node] = []
-        enough = node.output.type.shape[-1] >= self.least_channels
-        if self.borders or (enough and not self._is_read_elsewhere(node)):
-            after = _packing(node.output, self.pack, self.taken)
+        enough = node.output.type.shape[-1] >= self.rule.least_channels
+        if self.rule.borders or (enough and not self._is_read_elsewhere(node)):
+            after = self.form.ways(node.output, self.taken, is_copied=False)[0]
         return (*before, *composite.nodes, *after)
 
     def _is_packable(self, node: Node) -> bool:
-        if not isinstance(node.op, Composite) or node.op.engine != self.engine:
+        if not isinstance(node.op, Composite) or node.op.engine != self.rule.engine:
             return False
-        images = all(_is_image(v.type) for v in (*node.variable_inputs, node.output))
-        return images and self.takes_blocks(node)
+        fits = all(self.form.fits(v.type) for v in (*node.variable_inputs, node.output))
+        return fits and self.rule.takes(node)
 
     def _is_read_elsewhere(self, node: Node) -> bool:
         # The unpacked form is needed if it is an output of the graph, or if some reader is not a
         # composite that is rewritten to read packed values.
         readers = self.consumers.get(node.name, ())
         return node.name in self.outputs or not all(map(self._is_packable, readers))
-
-
-def _is_image(type: TensorType) -> bool:
-    return type.dtype in EIGHT_BITS and type.rank in (2, 4) and type.shape[0] == 1
 
 
 def _packing(

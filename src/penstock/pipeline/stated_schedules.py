@@ -25,6 +25,7 @@ from penstock.ir.region import Region
 from penstock.passes.cleaning import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories
+from penstock.reports.steps import logical_shape, producers
 from penstock.scheduling.bands.band_schedule import can_run_in_bands, with_bands
 from penstock.scheduling.model.access import works_by_rows
 from penstock.scheduling.model.bands import Bands
@@ -523,7 +524,8 @@ def _checked(parts: Parts, one: Cascade) -> Cascade:
 
 def _stripes(parts: Parts, one: Cascade) -> StripeConfig | None:
     """Return the stripes of a cascade's output; None if the cascade states none."""
-    shape = parts.parts[_numbers(parts, one)[-1]].output.type.shape
+    output = parts.parts[_numbers(parts, one)[-1]].output
+    shape = output.type.shape
     if one.stripe is not None and (one.rows is not None or one.chains or one.columns is not None):
         raise _wrong_stripes(one, shape, "a cascade states `stripe` and also `rows` or bands")
     if one.rows is not None and one.rows < 1:
@@ -545,7 +547,10 @@ def _stripes(parts: Parts, one: Cascade) -> StripeConfig | None:
         axis = row_axis(len(shape))
         rows = shape[axis] if one.rows is None else one.rows
         return _config(one, shape, (*shape[:axis], rows, *shape[axis + 1 :]), None)
-    return _config(one, shape, tuple(one.stripe), one.loops)
+    stripe, image = tuple(one.stripe), logical_shape(output, producers(parts.graph))
+    if output.type.layout and tuple(map(min, stripe, image))[2:] == image[2:]:
+        stripe = (*stripe[:2], *shape[2:])  # rows of blocks of channels
+    return _config(one, shape, stripe, one.loops)
 
 
 def _nest(given: StripeConfig) -> tuple[int, ...]:

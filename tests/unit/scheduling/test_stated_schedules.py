@@ -473,6 +473,22 @@ def test_a_layer_whose_result_is_converted_is_stated_by_its_own_name() -> None:
     assert [parts[k].engine for k in plan.parts] == ["nvdla", "nvdla", "cpu"]
 
 
+@pytest.mark.parametrize("accelerator", ["nvdla:config=small", "ethos_u55:layout=nhcwb16"])
+def test_stripes_of_rows_have_the_shape_of_the_image_beside_blocks(accelerator: str) -> None:
+    """The output of the cascade is stored in blocks of channels."""
+    net = GraphBuilder("net")
+    x = net.conv2d(net.input((1, 13, 13, 16)), 20, 3, name="first")
+    x = net.conv2d(x, 40, 3, padding="valid", name="second")
+    graph = net.build(net.conv2d(x, 16, 1, name="third"))
+    stated = Cascade(BOTH, (1, 3, 11, 40))
+    found = api.verify(graph, accelerators=accelerator, schedule=stated, last_rung="machine")
+    assert [rung.compared.mismatches for rung in found.rungs if rung.compared] == [0]
+    done = found.compiled.compilation
+    plan = next(plan for plan in done.schedule.plans if len(plan.parts) == 2)
+    assert plan.stripe == 3
+    assert done.parts.parts[plan.parts[-1]].output.type.layout is not None
+
+
 def test_constants_are_double_buffered_on_request() -> None:
     """By an accelerator that reads them from slow memory; a processor copies none."""
     net = GraphBuilder("net")

@@ -24,9 +24,6 @@ from penstock.frontends.calibrated_graph import (
     CalibratedGraph,
     WeightedLayer,
     Weights,
-    convolved,
-    convolved_depthwise,
-    multiplied,
 )
 from penstock.frontends.calibration import quantisation as one_quantisation
 from penstock.ir.graph import Graph, Value
@@ -147,7 +144,7 @@ class GraphBuilder:
     ) -> Value:
         """Convolution with weights (channels, K, L, C / groups), one scale per output channel."""
         rows, columns = windows(self._graph, x, kernel, stride, dilation, padding)
-        depth, zero = x.shape[3], x.type.zero_point
+        depth = x.shape[3]
         if min(groups, channels) < 1 or depth % groups or channels % groups:
             raise self._graph.usage(
                 f"{depth} input and {channels} output channels in {groups} groups, "
@@ -160,7 +157,6 @@ class GraphBuilder:
             shape=(channels, rows.size, columns.size, depth // groups),
             axis=0,
             per_channel=True,
-            accumulate=lambda a, w: convolved(a, zero, w, rows, columns),
         )
         return self._layer(layer, x, weights, quantisation, name)
 
@@ -179,7 +175,6 @@ class GraphBuilder:
     ) -> Value:
         """Depthwise convolution with weights (1, K, L, C * multiplier), one scale per channel."""
         rows, columns = windows(self._graph, x, kernel, stride, dilation, padding)
-        zero = x.type.zero_point
         clamp = clamped(self._graph, activation)
         channels = x.shape[3] * positive(self._graph, multiplier, "multiplier")
         layer = WeightedLayer(
@@ -188,7 +183,6 @@ class GraphBuilder:
             shape=(1, rows.size, columns.size, channels),
             axis=3,
             per_channel=True,
-            accumulate=lambda a, w: convolved_depthwise(a, zero, w, rows, columns),
         )
         return self._layer(layer, x, weights, quantisation, name)
 
@@ -203,7 +197,6 @@ class GraphBuilder:
     ) -> Value:
         """Dense layer on x as (N, I), with weights (outputs, I) and one scale by default."""
         depth = math.prod(x.shape[1:]) if x.rank > 1 else x.type.elements
-        zero = x.type.zero_point
         clamp = clamped(self._graph, activation)
         layer = WeightedLayer(
             FullyConnected(clamp),
@@ -211,7 +204,6 @@ class GraphBuilder:
             shape=(positive(self._graph, outputs, "outputs"), depth),
             axis=0,
             per_channel=False,
-            accumulate=lambda a, w: multiplied(a.reshape(-1, depth), zero, w),
         )
         return self._layer(layer, x, weights, quantisation, name)
 

@@ -91,6 +91,13 @@ class WeightedOp(OperatorDefaults):
         return tuple(last if axis == self.OUTPUT_AXIS else None for axis in axes), (last,)
 
 
+def exact_dtype(terms: int, w: Array) -> type[np.floating]:
+    """The narrower floating-point type that holds all sums of `terms` products of centred elements
+    and weights exactly."""
+    largest = 255 * (128 if w.dtype == np.int8 else 255)
+    return np.float32 if terms * largest <= 2**24 else np.float64
+
+
 class Layer(WeightedOp):
     """Base of int8 layers: accumulators in int32 are requantised."""
 
@@ -106,6 +113,13 @@ class Layer(WeightedOp):
             return self.stated
         x, w, _ = site.inputs
         return channel_multipliers(x, w, site.output, w.shape[self.OUTPUT_AXIS])
+
+    def sums(self, x: Array, zero: int, w: Array, out: Region) -> Array:
+        """Sums of products in region `out`, exact in floating point, of an input with a zero point.
+
+        They do not depend on the order in which a BLAS library adds, nor on whether it fuses
+        multiply and add (`exact_dtype`)."""
+        raise NotImplementedError
 
     def requantised(
         self,

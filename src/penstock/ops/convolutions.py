@@ -43,6 +43,7 @@ from penstock.opkit.layers import (
     PlainLayer,
     WeightedOp,
     WindowedLayer,
+    exact_dtype,
     in_quads,
     onnx_layer,
 )
@@ -154,6 +155,10 @@ class _QuantisedConvolution(ExchangedPair, _Convolution, WindowedLayer):
 
     KERNEL: ClassVar[str]
 
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        x, w, b = inputs
+        return self.requantised(site, self.sums(x, site.inputs[0].zero_point, w, out), b, out)
+
     def kernel(self, site: Site) -> Kernel:
         if site.inputs[1].dtype is layers.WIDE:
             return self.wide_kernel(site, np.arange(site.output.shape[3]))
@@ -212,27 +217,29 @@ class Conv2D(_QuantisedConvolution):
         RelayName("qnn.conv1d", condition=_slides_along_one_axis),
     )
 
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x, w, b = inputs
-        channels = out.slices[3]
-        read = sliding.block(x, self.rows, self.columns, out)
-        # Doubles hold every partial sum exactly (below 2**53), and their product is a BLAS call.
-        centred = read.astype(np.float64) - site.inputs[0].zero_point
-        weights = w.astype(np.float64)
-        group_inputs, group_outputs = self.group(site)
-        total = np.zeros(out.shape)
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        x, w, _ = site.inputs
+        return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
+
+    def sums(self, x: Array, zero: int, w: Array, out: Region) -> Array:
+        channels, depth = out.slices[3], w.shape[3]
+        width = w.shape[0] * depth // x.shape[3]
+        kind = exact_dtype(depth, w)
+        centred = sliding.block(x, self.rows, self.columns, out).astype(kind) - kind(zero)
+        weights = w.astype(kind)
+        total = np.zeros(out.shape, exact_dtype(w[0].size, w))
         for k, l, tap in sliding.taps(  # noqa: E741
             centred, x.shape, self.rows, self.columns, out
         ):
-            for group in range(x.shape[3] // group_inputs):
-                lower = max(group * group_outputs, channels.start)
-                upper = min((group + 1) * group_outputs, channels.stop)
+            for group in range(x.shape[3] // depth):
+                lower = max(group * width, channels.start)
+                upper = min((group + 1) * width, channels.stop)
                 if lower < upper:
-                    source = tap[..., group * group_inputs : (group + 1) * group_inputs]
-                    total[..., lower - channels.start : upper - channels.start] += (
-                        source @ weights[lower:upper, k, l].T
-                    )
-        return self.requantised(site, total, b, out)
+                    source = tap[..., group * depth : (group + 1) * depth].reshape(-1, depth)
+                    product = source @ weights[lower:upper, k, l].T
+                    inside = slice(lower - channels.start, upper - channels.start)
+                    total[..., inside] += product.reshape(*out.shape[:3], upper - lower)
+        return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,19 +257,16 @@ class DepthwiseConv2D(_Depthwise, _QuantisedConvolution):
         RelayName("nn.batch_norm", condition=_scales_channels),
     )
 
-    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x, w, b = inputs
-        channels = out.slices[3]
-        sources = np.arange(channels.start, channels.stop) // self.multiplier
+    def sums(self, x: Array, zero: int, w: Array, out: Region) -> Array:
+        channels, kind = out.slices[3], exact_dtype(w[..., 0].size, w)
         read = sliding.block(x, self.rows, self.columns, out)
-        centred = read[..., sources].astype(np.int32) - site.inputs[0].zero_point
-        # int32 is enough: `layer_node` refuses layers whose accumulators may overflow it.
-        total = np.zeros(out.shape, np.int32)
+        read = read.repeat(self.multiplier, axis=3)[..., channels]
+        weights, total = w.astype(kind), np.zeros(out.shape, kind)
         for k, l, tap in sliding.taps(  # noqa: E741
-            centred, x.shape, self.rows, self.columns, out
+            read.astype(kind) - kind(zero), x.shape, self.rows, self.columns, out
         ):
-            total += tap * w[0, k, l, channels].astype(np.int32)
-        return self.requantised(site, total, b, out)
+            total += tap * weights[0, k, l, channels]
+        return total
 
 
 @dataclass(frozen=True, slots=True)

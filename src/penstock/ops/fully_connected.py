@@ -42,6 +42,7 @@ from penstock.opkit.layers import (
     Layer,
     PlainLayer,
     WeightedOp,
+    exact_dtype,
     foreign_layer,
     in_quads,
     layer_node,
@@ -60,6 +61,9 @@ from penstock.ops.plain import PlainAdd, PlainMul
 from penstock.ops.reshape import Reshape
 from penstock.ops.running import Halves, RequantiseLast, RunningProduct
 from penstock.ops.transpose import Transpose
+
+CHUNK_ELEMENTS = 1 << 22
+"""Weights that are converted at a time, to bound memory."""
 
 
 class _Dense(WeightedOp):
@@ -133,10 +137,15 @@ class FullyConnected(_Dense, Layer):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
-        # Doubles hold every sum exactly (below 2**53), and their product is a BLAS call.
-        centred = self.rows(site, x, out).astype(np.float64) - site.inputs[0].zero_point
-        total = centred @ w[out.slices[-1]].astype(np.float64).T
+        total = self.sums(self.rows(site, x, out), site.inputs[0].zero_point, w, out)
         return self.requantised(site, total, b, out, self.rounding)
+
+    def sums(self, x: Array, zero: int, w: Array, out: Region) -> Array:
+        depth, w = w.shape[1], w[out.slices[-1]]
+        kind, step = exact_dtype(depth, w), max(1, CHUNK_ELEMENTS // depth)
+        centred = x.reshape(-1, depth).astype(kind) - kind(zero)
+        parts = [centred @ w[o : o + step].astype(kind).T for o in range(0, max(1, len(w)), step)]
+        return np.concatenate(parts, axis=1).reshape(out.shape)
 
     def kernel(self, site: Site) -> Kernel:
         w = site.inputs[1]

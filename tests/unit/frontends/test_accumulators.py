@@ -5,17 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.frontends import calibrated_graph
-from penstock.frontends.calibrated_graph import (
-    LARGEST_PRODUCT,
-    convolved,
-    convolved_depthwise,
-    exact_dtype,
-    multiplied,
-)
 from penstock.frontends.calibration import SeededRandom, weight_quantiles
+from penstock.ir.region import Region
 from penstock.ir.tensor import Array
+from penstock.opkit.layers import exact_dtype
 from penstock.opkit.sliding import Window
+from penstock.ops import fully_connected
+from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
+from penstock.ops.fully_connected import FullyConnected
 
 
 def drawn(*shape: int) -> Array:
@@ -44,29 +41,35 @@ def slow_convolution(x: Array, zero: int, w: Array, rows: Window, columns: Windo
 def test_a_convolution_is_its_definition(depth: int) -> None:
     x, w = drawn(2, 6, 5, 4), drawn(6, 3, 2, depth)
     rows, columns = Window(3, 2, 1, 1, 1), Window(2, 1, 2, 0, 1)
-    found = convolved(x, -5, w, rows, columns)
-    assert np.array_equal(found, slow_convolution(x, -5, w, rows, columns))
+    exact = slow_convolution(x, -5, w, rows, columns)
+    found = Conv2D(rows, columns).sums(x, -5, w, Region.whole(exact.shape))
+    assert np.array_equal(found, exact)
+    some = Region.of((1, 2), (0, 2), (1, 3), (1, 5))
+    assert np.array_equal(Conv2D(rows, columns).sums(x, -5, w, some), exact[some.slices])
 
 
 def test_a_depthwise_convolution_is_a_grouped_one() -> None:
     x, w = drawn(1, 6, 5, 3), drawn(1, 3, 3, 6)
     rows, columns = Window.same(6, 3, 2), Window.same(5, 3)
     grouped = np.transpose(w, (3, 1, 2, 0))
-    found = convolved_depthwise(x, 7, w, rows, columns)
-    assert np.array_equal(found, slow_convolution(x, 7, grouped, rows, columns))
+    exact = slow_convolution(x, 7, grouped, rows, columns)
+    found = DepthwiseConv2D(rows, columns, 2).sums(x, 7, w, Region.whole(exact.shape))
+    assert np.array_equal(found, exact)
 
 
 def test_a_dense_layer_is_exact_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrated_graph, "CHUNK_ELEMENTS", 10_000)
+    monkeypatch.setattr(fully_connected, "CHUNK_ELEMENTS", 10_000)
     x, w = drawn(2, 3_000), drawn(10, 3_000)
     exact = (x.astype(np.int64) + 128) @ w.astype(np.int64).T
-    assert np.array_equal(multiplied(x, -128, w), exact)
+    found = FullyConnected().sums(x, -128, w, Region.whole(exact.shape))
+    assert np.array_equal(found, exact)
 
 
 def test_single_precision_is_taken_only_where_it_is_exact() -> None:
-    most = 2**24 // LARGEST_PRODUCT
-    assert exact_dtype(most) is np.float32
-    assert exact_dtype(most + 1) is np.float64
+    for dtype, largest in ((np.int8, 255 * 128), (np.int16, 255 * 255)):
+        most, w = 2**24 // largest, np.zeros(1, dtype)
+        assert exact_dtype(most, w) is np.float32
+        assert exact_dtype(most + 1, w) is np.float64
 
 
 def test_no_quantile_of_the_weights_is_near_a_rounding_boundary() -> None:

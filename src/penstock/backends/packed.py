@@ -36,7 +36,7 @@ from penstock.ops.pad import Pad
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 from penstock.ops.transpose import Transpose
-from penstock.passes.drop_dead import drop_dead
+from penstock.passes.cleaning import drop_dead
 
 
 def packed(

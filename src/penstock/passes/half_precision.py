@@ -23,7 +23,7 @@ from penstock.ir.tensor import Data, DType
 from penstock.opkit.rearrangement import Rearrangement
 from penstock.ops.conversions import Cast
 from penstock.ops.reshape import Reshape
-from penstock.passes.fuse_activation import fuse_activation
+from penstock.passes.folding import fuse_activation
 
 
 def half_precision(graph: Graph) -> Graph:

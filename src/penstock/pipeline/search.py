@@ -40,7 +40,13 @@ from penstock.scheduling.model.bands import Band, Bands, TensorSection, column_s
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemorySystem
 from penstock.scheduling.model.part import Part
-from penstock.scheduling.model.parts import ColumnSection, FusedPart, Parts, SectionNode
+from penstock.scheduling.model.parts import (
+    ColumnSection,
+    FusedPart,
+    Parts,
+    SectionNode,
+    joined_nodes,
+)
 from penstock.scheduling.model.plan import Chain, Plan
 from penstock.scheduling.model.schedule import Frontier, Schedule
 from penstock.scheduling.options import AUTO, BEST, CASCADES, Options
@@ -210,10 +216,8 @@ def fused_part(
         return None
     if any(part.engine != engine or not part.kernel.by_rows for part in every):
         return None
-    nodes = tuple(node for part in every for node in part.nodes)
+    nodes, inputs = joined_nodes(every)
     made = {node.name for node in nodes}
-    read = (v for node in nodes for v in node.inputs if v.name not in made)
-    inputs = tuple({value.name: value for value in read}.values())
     outputs = _outputs(parts, nodes)
     if len(outputs) > 1:
         if not _may_be_sections(parts, made, outputs):

@@ -5,6 +5,8 @@ Each receives the state of the engine and the record of the function's arguments
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
@@ -75,7 +77,7 @@ def wait(engine: SmvEngine, op: WaitForEngines) -> None:
 def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
     """Functional model of `smv_conv2d`: convolve an input tile with a tile of weights, and write
     the accumulators or the requantised elements to the output tile (`_finish_sums`)."""
-    pitches, window = engine.pitches, engine.window
+    pitches = engine.pitches
     image = engine.tile(
         ScratchpadNumber.INPUT,
         op.x,
@@ -90,18 +92,10 @@ def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
     )
     shape = (op.out_h, op.out_w, op.outputs)
     products = np.zeros(shape)
-    if 0 not in (*image.shape, *shape):
-        # float64 holds every sum exactly: products are below 2**15, and there are less than 2**38.
-        centred = image.astype(np.float64) - engine.range.in_zero
-        factors = taps.astype(np.float64)
-        for k in range(op.kernel_h):
-            at = k * window.dilation_h - op.pad_top
-            rows = _tap_indices(op.out_h, window.stride_h, at, op.in_h)
-            for l in range(op.kernel_w):  # noqa: E741
-                at = l * window.dilation_w - op.pad_left
-                columns = _tap_indices(op.out_w, window.stride_w, at, op.in_w)
-                inside = rows[1][:, None, None] & columns[1][:, None]
-                products += (centred[rows[0][:, None], columns[0]] * inside) @ factors[:, k, l].T
+    # float64 holds every sum exactly: products are below 2**15, and there are less than 2**38.
+    factors = taps.astype(np.float64)
+    for k, l, read in _tap_reads(engine, op, image.astype(np.float64)):  # noqa: E741
+        products += read @ factors[:, k, l].T
     _finish_sums(engine, products.astype(np.int64), op)
 
 
@@ -148,7 +142,7 @@ def half_layer(engine: SmvEngine, op: HalfTile[int]) -> None:
 def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
     """Functional model of `smv_depthwise_conv2d`: convolve each channel of a tile with its own
     weights, and write the requantised elements to the output tile."""
-    pitches, window, limits = engine.pitches, engine.window, engine.range
+    pitches, limits = engine.pitches, engine.range
     sources = (op.skipped + np.arange(op.channels)) // op.per_channel
     depth = int(sources[-1]) + 1 if op.channels else 0
     image = engine.tile(
@@ -165,17 +159,8 @@ def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
     )
     shape = (op.out_h, op.out_w, op.channels)
     totals = np.broadcast_to(engine.scales(op.bias, op.channels, np.int32), shape).copy()
-    if 0 not in (*image.shape, *shape):
-        centred = image.astype(np.int64) - engine.range.in_zero
-        for k in range(op.kernel_h):
-            at = k * window.dilation_h - op.pad_top
-            rows = _tap_indices(op.out_h, window.stride_h, at, op.in_h)
-            for l in range(op.kernel_w):  # noqa: E741
-                at = l * window.dilation_w - op.pad_left
-                columns = _tap_indices(op.out_w, window.stride_w, at, op.in_w)
-                inside = rows[1][:, None, None] & columns[1][:, None]
-                read = centred[rows[0][:, None], columns[0]][..., sources]
-                totals += read * inside * taps[k, l].astype(np.int64)
+    for k, l, read in _tap_reads(engine, op, image.astype(np.int64)):  # noqa: E741
+        totals += read[..., sources] * taps[k, l].astype(np.int64)
     engine.outputs(op.y, shape)[:] = requantise(
         totals,
         engine.scales(op.multiplier, op.channels, np.int32),
@@ -375,6 +360,24 @@ def set_products(engine: SmvEngine, products: ProductScales) -> None:
     """Functional model of `smv_scaling`: set the zero points, scale and bounds of the products in
     batch normalisation."""
     engine.products = products
+
+
+def _tap_reads(
+    engine: SmvEngine, op: ConvolveTile[int] | DepthwiseTile[int], image: Array
+) -> Iterator[tuple[int, int, Array]]:
+    """Yield each tap (k, l) with the elements that it meets, less their zero point, by output row
+    and column; 0 in the padding."""
+    if 0 in (*image.shape, op.out_h, op.out_w):
+        return
+    window, centred = engine.window, image - engine.range.in_zero
+    for k in range(op.kernel_h):
+        at = k * window.dilation_h - op.pad_top
+        rows = _tap_indices(op.out_h, window.stride_h, at, op.in_h)
+        for l in range(op.kernel_w):  # noqa: E741
+            at = l * window.dilation_w - op.pad_left
+            columns = _tap_indices(op.out_w, window.stride_w, at, op.in_w)
+            inside = rows[1][:, None, None] & columns[1][:, None]
+            yield k, l, centred[rows[0][:, None], columns[0]] * inside
 
 
 def _tap_indices(

@@ -33,6 +33,7 @@ from penstock.scheduling.model.parts import (
     FusionSource,
     Parts,
     fused_members,
+    joined_nodes,
     update_name,
     with_fused,
 )
@@ -442,10 +443,7 @@ def _renumbered(plan: Plan, index: Mapping[int, int]) -> Plan:
 
 def _single_part(parts: Parts, bands: Bands) -> FusedPart:
     every = [parts.parts[k] for k in bands.members]
-    nodes = tuple(node for part in every for node in part.nodes)
-    made = {node.name for node in nodes}
-    read = (v for node in nodes for v in node.inputs if v.name not in made)
-    inputs = tuple({v.name: v for v in read}.values())
+    nodes, inputs = joined_nodes(every)
     by_rows = bands.call_rows is not None
     alignment = max(part.kernel.alignment_bytes for part in every)
     scratch = bands.call_scratch_bytes

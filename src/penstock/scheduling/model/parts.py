@@ -13,7 +13,7 @@ this tensor (`ColumnSection`).  Cascades and chains in bands of columns are repl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -240,6 +240,14 @@ class FusionSource(Protocol):
         members: indices of the parts, in execution order.
         """
         ...
+
+
+def joined_nodes(parts: Iterable[Part]) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
+    """Return the nodes of parts, and the values that they read but do not compute, each once."""
+    nodes = tuple(node for part in parts for node in part.nodes)
+    made = {node.name for node in nodes}
+    read = (v for node in nodes for v in node.inputs if v.name not in made)
+    return nodes, tuple({v.name: v for v in read}.values())
 
 
 def fused_members(part: Part) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock.choices import Rounding
 from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
-from penstock.ir.element_types import ElementTypes
+from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
 from penstock.opkit.layers import WIDE, WIDE_FORMS
@@ -33,6 +33,7 @@ from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
+from penstock.ops.pool import AveragePool2D
 from penstock.ops.transpose_conv import TransposeConv
 from penstock.requantisation.certify import Certificate, ChannelCertificate, certify, certify_each
 from penstock.requantisation.form import (
@@ -399,6 +400,17 @@ def _of_every_pair(
 
 # Returns a kernel for an operator, or None if there is none.
 Choice = Callable[[Op, Site], Kernel | None]
+
+
+INT8_OPERATORS: Mapping[type[Op], ElementTypes] = {
+    Conv2D: INT8_LAYER,
+    DepthwiseConv2D: INT8_LAYER,
+    FullyConnected: INT8_LAYER,
+    Add: INT8,
+    Sub: INT8,
+    AveragePool2D: INT8,
+}
+"""Operators of which all families with kernels have one, with its element types."""
 
 
 def for_element_types(types: Mapping[type[Op], ElementTypes]) -> Callable[[Choice], Choice]:

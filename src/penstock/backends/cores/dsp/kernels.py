@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.backends.cores.common.layer import (
+    INT8_OPERATORS,
     CertifiedLayer,
     certified_layer,
     constant_outputs,
@@ -30,7 +31,7 @@ from penstock.backends.cores.dsp.elementwise import elementwise_kernel
 from penstock.backends.cores.dsp.grouped import as_one_group, group_kernel
 from penstock.backends.cores.dsp.tiles import QUAD
 from penstock.fixedpoint import Int64s
-from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
+from penstock.ir.element_types import INT8, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
@@ -166,13 +167,8 @@ MOST_RUNS = 25  # Largest number of contiguous runs per window in `conv2d_direct
 _UNUSED = np.zeros(1, np.int16)
 # The element types that the kernels support, by operator.
 ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
-    Conv2D: INT8_LAYER,
-    DepthwiseConv2D: INT8_LAYER,
-    FullyConnected: INT8_LAYER,
-    Add: INT8,
-    Sub: INT8,
+    **INT8_OPERATORS,
     Mul: INT8,
-    AveragePool2D: INT8,
     MaxPool2D: INT8,
     PartialProduct: ElementTypes((DType.INT32, DType.INT8), DType.INT32),
 }

@@ -6,12 +6,12 @@ A vector has 16 int8 lanes.  Operators without an MVE kernel use the DSP kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from penstock.backends.cores.common.layer import (
+    INT8_OPERATORS,
     CertifiedLayer,
     LayerOp,
     certified_layer,
@@ -23,7 +23,6 @@ from penstock.backends.cores.common.layer import (
 from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.backends.cores.mve import instructions
 from penstock.fixedpoint import Int64s
-from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
 from penstock.opkit.sliding import Window
@@ -128,15 +127,6 @@ MOST_STRIP_BYTES = 4096  # Largest scratch for the windows of an output row.
 #
 # Smaller windows are faster in portable C; sums of larger windows may exceed 16 bits.
 LEAST_POOLED, MOST_POOLED = 16, 255
-# The element types that the kernels support, by operator.
-ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
-    Conv2D: INT8_LAYER,
-    DepthwiseConv2D: INT8_LAYER,
-    FullyConnected: INT8_LAYER,
-    Add: INT8,
-    Sub: INT8,
-    AveragePool2D: INT8,
-}
 
 
 def mve_kernel(op: Op, site: Site) -> Kernel | None:
@@ -150,7 +140,7 @@ def mve_kernel(op: Op, site: Site) -> Kernel | None:
     return _with_vectors(op, site) or dsp_kernel(op, site)
 
 
-@for_element_types(ELEMENT_TYPES)
+@for_element_types(INT8_OPERATORS)
 def _with_vectors(op: Op, site: Site) -> Kernel | None:
     match op:
         case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:

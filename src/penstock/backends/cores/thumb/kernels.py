@@ -4,13 +4,13 @@ product, so requantisation must avoid 64-bit products."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from penstock.backends.cores.common.layer import (
+    INT8_OPERATORS,
     LayerOp,
     for_element_types,
     inner_columns,
@@ -21,7 +21,6 @@ from penstock.backends.cores.common.layer import (
 )
 from penstock.backends.cores.thumb import cycles
 from penstock.backends.cores.thumb.tables import ThumbLayer, by_fours, by_pairs, by_rows, by_taps
-from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
 from penstock.opkit.sliding import Window
@@ -34,18 +33,9 @@ from penstock.requantisation.clamped import ClampedCertificate, certify_clamped
 MOST_TAPS = 25  # Largest number of taps of the depthwise kernel, the size of its array of pointers.
 # Exclusive upper bound of a channel's sum of absolute weights, so that dot products fit int32.
 MOST_WEIGHT_SUM = 2**24
-# The element types that the kernels support, by operator.
-ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
-    Conv2D: INT8_LAYER,
-    DepthwiseConv2D: INT8_LAYER,
-    FullyConnected: INT8_LAYER,
-    Add: INT8,
-    Sub: INT8,
-    AveragePool2D: INT8,
-}
 
 
-@for_element_types(ELEMENT_TYPES)
+@for_element_types(INT8_OPERATORS)
 def thumb_kernel(op: Op, site: Site) -> Kernel | None:
     """Return the Thumb kernel for an operator; None if there is none."""
     match op:

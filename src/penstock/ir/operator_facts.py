@@ -86,7 +86,6 @@ class OnnxName:
     `real_inputs`: positions of the states of a recurrent layer.  States and outputs are real
         numbers (float32) where the model states no quantisation.
     `floats`: inputs and outputs may be real numbers without quantisation, float32 in the graph.
-    `float_outputs`: outputs may be.
     `integers`: the output holds plain integers, which have no quantisation.  They depend on the
         order of the inputs' elements only, so that integers are compared as real numbers are.
     `plain`: inputs of integers have their own element type, without quantisation.
@@ -99,7 +98,6 @@ class OnnxName:
     fixed: Quantisation | None = None
     real_inputs: tuple[int, ...] = ()
     floats: bool = False
-    float_outputs: bool = False
     integers: bool = False
     plain: bool = False
     only_reals: bool = False

@@ -51,13 +51,13 @@ def _windows(node: OnnxNode, elements: Array) -> Array:
     return elements
 
 
-def has_real_weights(node: OnnxNode, k: int, axis: int) -> bool:
-    """Whether constant input k is real numbers that int8 elements, with one scale per index of
+def has_real_weights(node: OnnxNode, axis: int) -> bool:
+    """Whether input 1 is constant real numbers that int8 elements, with one scale per index of
     `axis`, do not hold; with `--assume-int8` they are rounded."""
-    value = node.input(k)
+    value = node.input(1)
     if node.assumed or value.data is None or value.dtype is not DType.FLOAT32:
         return False
-    return not _has_one_magnitude(node.constant(k), axis)
+    return not _has_one_magnitude(node.constant(1), axis)
 
 
 def matrix(node: OnnxNode) -> Value:

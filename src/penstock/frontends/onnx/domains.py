@@ -424,7 +424,7 @@ def _makes(node: FileNode, names: Mapping[str, OnnxName], floats: set[str], assu
     asked = names.get(node.name)
     if asked is None:
         return False
-    return bool(asked.real_inputs) or (not assumed and (asked.floats or asked.float_outputs))
+    return bool(asked.real_inputs) or (asked.floats and not assumed)
 
 
 # Tables of element-wise operators in a row, which depend on one tensor of 8-bit elements.

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.backends.cores.common.layer import certified_layer
-from penstock.backends.cores.dsp import tiles
+from penstock.backends.cores.dsp.packing import (
+    QUAD,
+    TILE_FRACTION_BITS,
+    packed_tile,
+    tile_scales,
+    window_order,
+)
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
@@ -71,7 +77,7 @@ class ChannelGroups:
         [0, 1, 2, 2, 3, 4, 5, 5]
         """
         outputs = self.merged * self.outputs
-        fours = np.minimum(np.arange(-(-outputs // tiles.QUAD) * tiles.QUAD), outputs - 1)
+        fours = np.minimum(np.arange(-(-outputs // QUAD) * QUAD), outputs - 1)
         return np.concatenate([first * self.outputs + fours for first in self.starts])
 
     def spread(self, weights: Int64s) -> Int64s:
@@ -100,7 +106,7 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
 
     Returns None if there are too few groups to merge, if the window has more than `MOST_TAPS` taps,
     if the kernel's requantisation is not proved bit-exact, or if two weights do not fit into 16
-    bits as w0 + 256 * w1 (`tiles.packed_weights`)."""
+    bits as w0 + 256 * w1 (`packed_tile`)."""
     # The kernel processes several neighbouring channel groups as one merged group, and computes two
     # pixels of four output channels at a time.
     taps = op.rows.size * op.columns.size
@@ -108,12 +114,12 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     if not possible or taps > MOST_TAPS:
         return None
     groups = min(possible, key=lambda some: _products(some, taps))
-    layer = certified_layer(op, site, tiles.FRACTION_BITS, groups.order)
+    layer = certified_layer(op, site, TILE_FRACTION_BITS, groups.order)
     if layer is None:
         return None
     depth = groups.merged * groups.depth
     spread = groups.spread(layer.weights).reshape(len(layer.weights), -1)
-    weights = tiles.packed_weights(spread[:, tiles.window_order(taps, depth)])
+    weights = packed_tile(spread[:, window_order(taps, depth)])
     if weights is None:
         return None
     x = site.inputs[0]
@@ -129,7 +135,7 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
         ),
         tables=(
             ("weights", weights),
-            ("scales", tiles.packed_scales(layer)),
+            ("scales", tile_scales(layer)),
             ("padding", Table.of(np.full(x.shape[3], x.zero_point, np.int8))),
         ),
         folded=(1, 2),
@@ -143,7 +149,7 @@ def _merged(groups: ChannelGroups) -> Iterator[ChannelGroups]:
     # The number of input channels of a merged group must be a multiple of four.  The first result
     # merges as few groups as possible, and the second twice as many.  A result that would merge
     # more groups than exist is omitted.
-    least = tiles.QUAD // np.gcd(groups.depth, tiles.QUAD)
+    least = QUAD // np.gcd(groups.depth, QUAD)
     for merged in (int(least), 2 * int(least)):
         if merged <= groups.count:
             yield ChannelGroups(groups.count, groups.depth, groups.outputs, merged)
@@ -153,7 +159,7 @@ def _products(groups: ChannelGroups, taps: int) -> int:
     """The number of multiplications per output pixel."""
     # The number includes multiplications by the zero weights of merged groups, and multiplications
     # for channels that are repeated to fill groups of four.
-    outputs = -(-groups.merged * groups.outputs // tiles.QUAD) * tiles.QUAD
+    outputs = -(-groups.merged * groups.outputs // QUAD) * QUAD
     return len(groups.starts) * outputs * taps * groups.merged * groups.depth
 
 

@@ -25,11 +25,21 @@ from penstock.backends.cores.common.layer import (
     separate_forms_kernel,
     with_forms,
 )
-from penstock.backends.cores.dsp import taps, tiles
 from penstock.backends.cores.dsp.counts import DSP_CYCLES
 from penstock.backends.cores.dsp.elementwise import elementwise_kernel
 from penstock.backends.cores.dsp.grouped import as_one_group, group_kernel
-from penstock.backends.cores.dsp.tiles import QUAD
+from penstock.backends.cores.dsp.packing import (
+    MOST_DEPTHWISE_TAPS,
+    QUAD,
+    TAP_FRACTION_BITS,
+    TILE_FRACTION_BITS,
+    fours,
+    packed_taps,
+    packed_tile,
+    tap_scales,
+    tile_scales,
+    window_order,
+)
 from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table
@@ -80,7 +90,7 @@ def fully_connected_kernel(op: FullyConnected, site: Site) -> Kernel | None:
     # All outputs share one requantisation form (arithmetic from accumulator to output) if this form
     # is proved bit-exact and the weights can be packed in pairs.  Otherwise, each output has a
     # requantisation form of its own.
-    if site.inputs[1].shape[1] % tiles.QUAD:
+    if site.inputs[1].shape[1] % QUAD:
         return None
     weights = site.constant(1)
     return _shared_form(op, site) or separate_forms_kernel(
@@ -93,13 +103,13 @@ def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
     accumulator to output).
 
     Returns None if this form is not proved bit-exact, or if the weights cannot be packed in pairs
-    (`tiles.packed_weights`)."""
+    (`packed_tile`)."""
     x, w, _ = site.inputs
     outputs, depth = w.shape
-    layer = certified_layer(op, site, tiles.FRACTION_BITS, np.arange(outputs))
+    layer = certified_layer(op, site, TILE_FRACTION_BITS, np.arange(outputs))
     if layer is None:
         return None
-    weights = tiles.packed_weights(layer.weights[:, tiles.window_order(1, depth)])
+    weights = packed_tile(layer.weights[:, window_order(1, depth)])
     if weights is None:
         return None
     return Kernel(
@@ -110,7 +120,7 @@ def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
             ("out_c", outputs),
             *layer.shared_params,
         ),
-        tables=(("weights", weights), ("scales", tiles.packed_scales(layer))),
+        tables=(("weights", weights), ("scales", tile_scales(layer))),
         folded=(1, 2),
         classes=layer.classes,
     )
@@ -184,7 +194,7 @@ def dsp_kernel(op: Op, site: Site) -> Kernel | None:
             return _convolution(op, site)
         case Conv2D():
             return _grouped(op, site)
-        case DepthwiseConv2D() if op.multiplier > 1 or site.inputs[0].shape[3] < taps.QUAD:
+        case DepthwiseConv2D() if op.multiplier > 1 or site.inputs[0].shape[3] < QUAD:
             return _grouped(op, site)
         case DepthwiseConv2D():
             return _depthwise(op, site)
@@ -238,7 +248,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     cycles = partial(DSP_CYCLES.cycles, op, site)
     if variable is None or (every is not None and cycles(every) <= cycles(variable)):
         return every
-    layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside=len(channels))
+    layer = certified_layer(op, site, TILE_FRACTION_BITS, channels, most_outside=len(channels))
     assert layer is not None
     return replace(variable, classes=layer.classes, skips_constant=True)
 
@@ -249,7 +259,7 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     # channels in `channels` share one requantisation form.  A channel for which this form is not
     # proved bit-exact is computed separately.
     #
-    # Returns None if the weights cannot be packed (`tiles.packed_weights`): the weights a and b of
+    # Returns None if the weights cannot be packed (`packed_tile`): the weights a and b of
     # two channels become a 16-bit number a + 256 b, which overflows if both are -128.
     x, outputs = site.inputs[0], len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
@@ -258,12 +268,12 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     layer, weights = packed
     outsiders = len(layer.outside)
     is_spread = outputs < site.output.shape[3]
-    quads, quads_rest = (-(-outputs // tiles.QUAD), 0) if is_spread else divmod(outputs, tiles.QUAD)
+    quads, quads_rest = (-(-outputs // QUAD), 0) if is_spread else divmod(outputs, QUAD)
     row_elements = op.columns.size * x.shape[3]
-    pairs = -(-op.rows.size * row_elements // tiles.QUAD) * 2
+    pairs = -(-op.rows.size * row_elements // QUAD) * 2
     is_padded = op.columns.dilation > 1 or _padding(op) > 0
     found_at = 8 * pairs + row_elements * is_padded
-    work_bytes = found_at + 2 * tiles.QUAD * quads * is_spread
+    work_bytes = found_at + 2 * QUAD * quads * is_spread
     on_stack = work_bytes <= MOST_STACK_BYTES
     return Kernel(
         "conv2d_s8_dsp",
@@ -273,8 +283,8 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
             ("in_zero", x.zero_point),
             *(inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS),
             ("pairs", pairs),
-            ("row_fours", row_elements // tiles.QUAD),
-            ("row_rest", row_elements % tiles.QUAD),
+            ("row_fours", row_elements // QUAD),
+            ("row_rest", row_elements % QUAD),
             ("quads", quads),
             ("quads_rest", quads_rest),
             ("spread", outputs * is_spread),
@@ -284,7 +294,7 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
         ),
         tables=(
             ("weights", weights),
-            ("scales", tiles.packed_scales(layer)),
+            ("scales", tile_scales(layer)),
             ("places", Table.of(channels.astype(np.int16) if is_spread else _UNUSED)),
             ("constants", Table.of(_constant_pixel(op, site)[: None if is_spread else 1])),
             *(_outside(op, site, layer, channels) if outsiders else ()),
@@ -304,7 +314,7 @@ def _outside(
     # These are the channels in `layer.outside`.  The tables contain the channels' indices in the
     # output, weights in the order of multiplication, biases, and the numbers that encode the forms.
     weights = layer.weights[layer.outside][:, _tap_order(op, site)]
-    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % tiles.QUAD)))
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % QUAD)))
     fours = padded.reshape(-1, 2, 2).swapaxes(1, 2)  # the first of each pair, then the second
     return (
         ("outside", Table.of(channels[layer.outside].astype(np.int16))),
@@ -319,7 +329,7 @@ def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
     # All groups of four elements of a row come first, row by row, then the remaining elements of
     # all rows.  In a group, the order is 0, 2, 1, 3: bytes 0 and 2 are widened together, then 1 and
     # 3.
-    return tiles.window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
+    return window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
 
 
 def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
@@ -356,10 +366,10 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
     # It reads its inputs without copying them to scratch, four channels at a time.  Returns None if
     # the number of input channels is not a multiple of four, if the window has more than
     # `MOST_RUNS` taps, if the requantisation is not proved bit-exact, or if the weights cannot be
-    # packed in pairs (`tiles.packed_weights`).
+    # packed in pairs (`packed_tile`).
     x, outputs = site.inputs[0], site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
-    if x.shape[3] % tiles.QUAD or taps_count > MOST_RUNS:
+    if x.shape[3] % QUAD or taps_count > MOST_RUNS:
         return None
     packed = _packed(op, site, np.arange(outputs))
     if packed is None:
@@ -372,13 +382,13 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
             *sliding.shape_params(x.shape, site.output.shape),
             *sliding.window_params(op.rows, op.columns),
             *columns,
-            ("quads", outputs // tiles.QUAD),
-            ("quads_rest", outputs % tiles.QUAD),
+            ("quads", outputs // QUAD),
+            ("quads_rest", outputs % QUAD),
             *layer.shared_params,
         ),
         tables=(
             ("weights", weights),
-            ("scales", tiles.packed_scales(layer)),
+            ("scales", tile_scales(layer)),
             ("padding", _padding_pixel(op, x)),
         ),
         folded=(1, 2),
@@ -393,14 +403,14 @@ def _packed(
     """The weights and requantisation of some output channels, and a table of packed weights.
 
     None if more than `most_outside` channels need a form of their own, or if two weights do not
-    fit into 16 bits as w0 + 256 * w1 (`tiles.packed_weights`)."""
+    fit into 16 bits as w0 + 256 * w1 (`packed_tile`)."""
     # Channels outside the shared form are computed separately, so their packed weights are zero.
-    layer = certified_layer(op, site, tiles.FRACTION_BITS, channels, most_outside)
+    layer = certified_layer(op, site, TILE_FRACTION_BITS, channels, most_outside)
     if layer is None:
         return None
     shared = layer.weights[:, _tap_order(op, site)]
     shared[layer.outside] = 0
-    weights = tiles.packed_weights(shared)
+    weights = packed_tile(shared)
     return None if weights is None else (layer, weights)
 
 
@@ -413,13 +423,13 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """The depthwise kernel without a channel multiplier, which computes four channels at a
     time.
 
-    Returns None if the layer has fewer than four input channels or more than `MOST_TAPS` taps, or
-    if the kernel's requantisation is not proved bit-exact."""
+    Returns None if the layer has fewer than four input channels or more than `MOST_DEPTHWISE_TAPS`
+    taps, or if the kernel's requantisation is not proved bit-exact."""
     x = site.inputs[0]
     count = op.rows.size * op.columns.size
-    if x.shape[3] < taps.QUAD or count > taps.MOST_TAPS:
+    if x.shape[3] < QUAD or count > MOST_DEPTHWISE_TAPS:
         return None
-    layer = certified_layer(op, site, taps.FRACTION_BITS, taps.fours(x.shape[3]).ravel())
+    layer = certified_layer(op, site, TAP_FRACTION_BITS, fours(x.shape[3]).ravel())
     if layer is None:
         return None
     return Kernel(
@@ -431,8 +441,8 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
             *layer.shared_params,
         ),
         tables=(
-            ("weights", taps.packed_weights(layer.weights)),
-            ("scales", taps.packed_scales(layer)),
+            ("weights", packed_taps(layer.weights)),
+            ("scales", tap_scales(layer)),
             ("padding", _padding_pixel(op, x)),
         ),
         folded=(1, 2),

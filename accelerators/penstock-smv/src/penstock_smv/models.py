@@ -5,13 +5,18 @@ Each receives the state of the engine and the record of the function's arguments
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from penstock.uma import Array, doubling_high_multiply, multiply, requantise, rounding_shift
+from penstock.uma import (
+    Array,
+    doubling_high_multiply,
+    multiply,
+    requantise,
+    rounding_shift,
+    sliding_windows,
+)
 from penstock_smv.engine import SmvEngine
 from penstock_smv.operations import (
     AddTiles,
@@ -90,12 +95,9 @@ def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
         (op.outputs, op.kernel_h, op.kernel_w, op.depth),
         (pitches.w_output, op.kernel_w * pitches.w_tap, pitches.w_tap, 1),
     )
-    shape = (op.out_h, op.out_w, op.outputs)
-    products = np.zeros(shape)
     # float64 holds every sum exactly: products are below 2**15, and there are less than 2**38.
-    factors = taps.astype(np.float64)
-    for k, l, read in _tap_reads(engine, op, image.astype(np.float64)):  # noqa: E741
-        products += read @ factors[:, k, l].T
+    windows = _windows(engine, op, image).astype(np.float64)
+    products = np.tensordot(windows, taps.astype(np.float64), ((2, 3, 4), (1, 2, 3)))
     _finish_sums(engine, products.astype(np.int64), op)
 
 
@@ -158,9 +160,8 @@ def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
         (op.kernel_w * pitches.w_tap, pitches.w_tap, 1),
     )
     shape = (op.out_h, op.out_w, op.channels)
-    totals = np.broadcast_to(engine.scales(op.bias, op.channels, np.int32), shape).copy()
-    for k, l, read in _tap_reads(engine, op, image.astype(np.int64)):  # noqa: E741
-        totals += read[..., sources] * taps[k, l].astype(np.int64)
+    products = _windows(engine, op, image[..., sources]) * taps.astype(np.int64)
+    totals = engine.scales(op.bias, op.channels, np.int32) + products.sum((2, 3))
     engine.outputs(op.y, shape)[:] = requantise(
         totals,
         engine.scales(op.multiplier, op.channels, np.int32),
@@ -362,40 +363,21 @@ def set_products(engine: SmvEngine, products: ProductScales) -> None:
     engine.products = products
 
 
-def _tap_reads(
-    engine: SmvEngine, op: ConvolveTile[int] | DepthwiseTile[int], image: Array
-) -> Iterator[tuple[int, int, Array]]:
-    """Yield each tap (k, l) with the elements that it meets, less their zero point, by output row
-    and column; 0 in the padding."""
-    if 0 in (*image.shape, op.out_h, op.out_w):
-        return
-    window, centred = engine.window, image - engine.range.in_zero
-    for k in range(op.kernel_h):
-        at = k * window.dilation_h - op.pad_top
-        rows = _tap_indices(op.out_h, window.stride_h, at, op.in_h)
-        for l in range(op.kernel_w):  # noqa: E741
-            at = l * window.dilation_w - op.pad_left
-            columns = _tap_indices(op.out_w, window.stride_w, at, op.in_w)
-            inside = rows[1][:, None, None] & columns[1][:, None]
-            yield k, l, centred[rows[0][:, None], columns[0]] * inside
-
-
-def _tap_indices(
-    count: int, stride: int, offset: int, extent: int
-) -> tuple[Sums, NDArray[np.bool_]]:
-    """Return which input elements one tap of a window reads along a dimension, for all output
-    positions.
-
-    The result is (indices, inside), two arrays of `count` elements.  At output position i, the tap
-    reads input element i * stride + offset.  `indices` holds these numbers, clipped to [0, extent).
-    `inside` is False where the tap reads padding.  For example, 3 output positions, stride 2,
-    offset -1 and 4 input elements give ([0, 1, 3], [False, True, True]).
-
-    count: number of output positions.
-    offset: input index that the tap reads at output position 0; negative in the padding.
-    extent: number of input elements."""
-    at = np.arange(count) * stride + offset
-    return at.clip(0, extent - 1), (at >= 0) & (at < extent)
+def _windows(engine: SmvEngine, op: ConvolveTile[int] | DepthwiseTile[int], image: Array) -> Array:
+    """Return the elements under each window less their zero point, and 0 in the padding: (rows,
+    columns, kernel rows, kernel columns, channels)."""
+    size, kernel, steps = (op.out_h, op.out_w), (op.kernel_h, op.kernel_w), engine.window
+    if 0 in image.shape:
+        return np.zeros((*size, *kernel, image.shape[2]), np.int64)
+    found, inside = sliding_windows(
+        image.astype(np.int64) - engine.range.in_zero,
+        size,
+        kernel,
+        (steps.stride_h, steps.stride_w),
+        (steps.dilation_h, steps.dilation_w),
+        (op.pad_top, op.pad_left),
+    )
+    return found * inside
 
 
 def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:

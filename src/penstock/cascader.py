@@ -50,7 +50,7 @@ from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
 from penstock.memory.place import place
 from penstock.pipeline.search import cost_model_and_memories, schedule
-from penstock.pipeline.stated_schedules import costed_schedule, stated_schedule
+from penstock.pipeline.stated_schedules import as_stated, costed_schedule, stated_schedule
 from penstock.program.lower import lower
 from penstock.program.program import Program
 from penstock.program.writer import Addresses
@@ -61,11 +61,10 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import BufferMode, Plan, TensorConfig
 from penstock.scheduling.model.schedule import Frontier, Schedule
-from penstock.scheduling.model.stated import Cascade, StatedChain, StatedPrefetch, StatedSchedule
+from penstock.scheduling.model.stated import Cascade, StatedChain, StatedPrefetch
 from penstock.scheduling.model.stripe import StripeConfig
 from penstock.scheduling.options import Options
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, placement_problems
-from penstock.scheduling.stated import as_stated
 
 __all__ = [
     "Affine",
@@ -154,11 +153,7 @@ def make_schedule(
     chip = load_target(target)
     if isinstance(cascades, Proposal):
         return costed_schedule(parts, [(p, ()) for p in cascades.plans], cascades.memory, chip)
-    if isinstance(cascades, Schedule):
-        stated = as_stated(cascades)
-    else:
-        stated = StatedSchedule((cascades,) if isinstance(cascades, Cascade) else tuple(cascades))
-    return stated_schedule(parts, stated, chip, lambda graph: assign(graph, chip))
+    return stated_schedule(parts, as_stated(cascades), chip, lambda graph: assign(graph, chip))
 
 
 def cascades(schedule: Schedule) -> tuple[Cascade, ...]:

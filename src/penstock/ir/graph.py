@@ -5,11 +5,12 @@ All records are frozen.  A value is identified by its name, which is unique in a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
 from penstock.brief import Brief
+from penstock.errors import ModelError
 from penstock.ir.op import Op, Site, Work, row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
@@ -63,6 +64,14 @@ class Value(Brief):
 def result_of(op: Op, inputs: Sequence[Value]) -> TensorType:
     """The type, without quantisation, of what an operator computes from values."""
     return op.result_type(tuple(value.type for value in inputs))
+
+
+def computes(op: Op, inputs: Iterable[TensorType], shape: tuple[int, ...]) -> bool:
+    """Whether an operator on inputs of these types has an output of that shape."""
+    try:
+        return op.result_type(tuple(inputs)).shape == shape
+    except ModelError:
+        return False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

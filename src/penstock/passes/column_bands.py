@@ -29,10 +29,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.brief import Brief
-from penstock.errors import ModelError
 from penstock.ir.columns import COLUMNS, IMAGE_RANK, add_reads, column_reads, with_columns
-from penstock.ir.graph import Graph, Node, Value, free_name, result_of
-from penstock.ir.op import Croppable, Op
+from penstock.ir.graph import Graph, Node, Value, computes, free_name
+from penstock.ir.op import Croppable
 from penstock.ir.region import Interval
 from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
@@ -287,7 +286,7 @@ class _Writer:
         if span.kept:
             output = self._section(node.output, (span.begin, span.upper))
             self.in_place[output.name] = Columns(whole.name, span.kept)
-        if not _fits(cropped, inputs, output):
+        if not computes(cropped, (value.type for value in inputs), output.shape):
             return False
         before = self._moved(node, span, whole) if span.kept else ()
         self.nodes.append(Node(cropped, inputs, output, node.origin))
@@ -341,13 +340,6 @@ class _Writer:
         name = free_name(f"{value.name}[{first}:{end}] of [{lower}:{upper}]{suffix}", self.taken)
         self.ends[name] = value, first
         return Value(name, value.type.with_shape(shape))
-
-
-def _fits(op: Op, inputs: Sequence[Value], output: Value) -> bool:
-    try:
-        return result_of(op, inputs).shape == output.shape
-    except ModelError:
-        return False
 
 
 def column_bytes(type: TensorType) -> int:

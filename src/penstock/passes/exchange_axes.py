@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from penstock.errors import ModelError
 from penstock.ir.exchange import (
     Exchangeable,
     exchanged_data,
@@ -29,7 +28,7 @@ from penstock.ir.exchange import (
     exchanged_type,
     is_image,
 )
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, computes, free_name
 from penstock.ir.op import MOST_ROWS, Op, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.ops.fully_connected import FullyConnected
@@ -91,13 +90,9 @@ def _exchanged_operator(node: Node) -> Op | None:
     if any(value.rank == 2 for value in node.inputs):
         return None
     made = _exchanged_view(node) if isinstance(node.op, Reshape) else _exchanged_layer(node)
-    if made is None:
-        return None
-    try:
-        shape = made.result_type(tuple(exchanged_type(v.type) for v in node.inputs)).shape
-    except ModelError:
-        return None
-    return made if shape == exchanged_shape(node.output.shape) else None
+    types = (exchanged_type(value.type) for value in node.inputs)
+    is_made = made is not None and computes(made, types, exchanged_shape(node.output.shape))
+    return made if is_made else None
 
 
 def _exchanged_layer(node: Node) -> Op | None:

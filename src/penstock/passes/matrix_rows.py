@@ -18,8 +18,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from penstock.choices import Rounding
-from penstock.errors import ModelError
-from penstock.ir.graph import Graph, Node, Value, free_name, result_of
+from penstock.ir.graph import Graph, Node, Value, computes, free_name
 from penstock.ir.op import Op
 from penstock.ir.region import Region
 from penstock.ir.tensor import Data, DType
@@ -164,7 +163,7 @@ class _Writer:
             return False
         every = tuple(m if len(m) == form.count else m * form.count for m in inputs)
         matrices, shape = tuple(zip(*every, strict=True)), (1, form.rows, 1, form.columns)
-        if not _computes(op, matrices[0], shape):
+        if not computes(op, (v.type for v in matrices[0]), shape):
             return False
         self.rows[node.name] = tuple(self._made(node, op, one, shape) for one in matrices)
         return True
@@ -267,11 +266,3 @@ class _Writer:
             whole = self._named(value, (1, len(matrices) * rows, 1, columns))
             yield Node(Concatenation(ROWS), matrices, whole, origin)
         yield Node(Reshape(value.shape), (whole,), value, origin)
-
-
-def _computes(op: Op, inputs: Matrices, shape: tuple[int, ...]) -> bool:
-    """Whether an operator on these inputs has an output of that shape."""
-    try:
-        return result_of(op, inputs).shape == shape
-    except ModelError:
-        return False

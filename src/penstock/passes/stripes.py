@@ -23,9 +23,8 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 
-from penstock.errors import ModelError
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, Value, free_name, result_of
+from penstock.ir.graph import Graph, Node, Value, computes, free_name
 from penstock.ir.op import Croppable, Op
 from penstock.ir.region import Region
 from penstock.opkit.axes import RowVectors
@@ -261,11 +260,7 @@ def _of_box(node: Node, out: Region, output: Value, read: _Read) -> Node:
     if len(reads) < len(node.inputs) and not isinstance(op, Concatenation):
         raise IndivisibleError(node, None)
     inputs = tuple(read(k, value, box) for k, (value, box) in reads)
-    try:
-        fits = result_of(op, inputs).shape == out.shape
-    except ModelError:
-        fits = False
-    if not fits:
+    if not computes(op, (value.type for value in inputs), out.shape):
         raise IndivisibleError(node, None)
     return Node(op, inputs, output, node.origin)
 

@@ -25,7 +25,7 @@ from math import prod
 import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
-from penstock.ir.graph import Graph, Node, Value, free_name, result_of
+from penstock.ir.graph import Graph, Node, Value, computes, free_name, result_of
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Data, TensorType
@@ -474,11 +474,9 @@ def _computes(step: RunStep, inputs: Sequence[TimeSeries | None]) -> bool:
         else value.type.with_shape(_with(value.shape, one.axis, read[1] - read[0]))
         for value, one, read in zip(step.inputs, inputs, step.reads, strict=True)
     )
-    try:
-        found = step.op.result_type(types)
-    except ModelError:
-        return False
-    return found.shape == _with(step.node.output.shape, step.series.axis, step.series.new)
+    return computes(
+        step.op, types, _with(step.node.output.shape, step.series.axis, step.series.new)
+    )
 
 
 def _along(region: Region, axis: int) -> Interval:

@@ -66,13 +66,9 @@ _OPTIMIZE = choice(Optimize)
 
 def _stated(given: Cascade | Schedule | Sequence[Cascade], _: str) -> StatedSchedule:
     """Return what a user states about a schedule."""
-    from penstock.scheduling.model.schedule import Schedule  # help texts need no schedules
-    from penstock.scheduling.model.stated import Cascade, StatedSchedule
-    from penstock.scheduling.stated import as_stated
+    from penstock.pipeline.stated_schedules import as_stated  # help texts need no schedules
 
-    if isinstance(given, Schedule):
-        return as_stated(given)
-    return StatedSchedule((given,) if isinstance(given, Cascade) else tuple(given))
+    return as_stated(given)
 
 
 _SCHEDULE: Kind[StatedSchedule] = Kind(

@@ -1,4 +1,5 @@
-"""Schedules that users state: checks the cascades, and makes a schedule with costs of them.
+"""Schedules that users state: checks the cascades, and makes a schedule with costs of them; and
+what a schedule does, as a user states it.
 
 A cascade is a plan of the scheduler if its stripes are images, rows of one, or columns of these
 where tensors between the parts are recomputed.  All others are rewritten as graphs in which each
@@ -26,7 +27,7 @@ from penstock.passes.cleaning import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories
 from penstock.reports.steps import logical_shape, producers
-from penstock.scheduling.bands.band_schedule import can_run_in_bands, with_bands
+from penstock.scheduling.bands.band_schedule import assigned_plans, can_run_in_bands, with_bands
 from penstock.scheduling.model.access import works_by_rows
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
@@ -82,6 +83,59 @@ def stated_schedule(
     memory = _assignment(parts, cascades, boxes, inside, cost_model_and_memories(target)[1])
     schedule = costed_schedule(parts, plans, memory, target, accelerators, keep_inputs=keep_inputs)
     return replace(schedule, boxes=boxes, stated=stated) if boxes else schedule
+
+
+def as_stated(schedule: Cascade | Schedule | Sequence[Cascade]) -> StatedSchedule:
+    """Return what a user states, or what a schedule does, by names.
+
+    Raises UnsupportedError if an accelerator runs some of its parts tile by tile."""
+    if isinstance(schedule, Cascade):
+        return StatedSchedule((schedule,))
+    if not isinstance(schedule, Schedule):
+        return StatedSchedule(tuple(schedule))
+    if schedule.stated is not None:
+        return schedule.stated
+    parts = schedule.assigned_parts
+    regions = dict(schedule.memory.exceptions)
+
+    def cascade(plan: Plan) -> Cascade:
+        names = tuple(parts.parts[k].name for k in plan.parts)
+        if plan.in_tiles:
+            raise UnsupportedError(
+                "cascader-012",
+                f'an accelerator runs "{names[-1]}" and {len(names) - 1} parts before it tile '
+                "by tile",
+                where="the schedule",
+                why="the tiles are those that the accelerator chooses, and no cascade",
+                help="use a schedule of the search for cascades (--partition cascades)",
+            )
+        owned = {name: regions[parts.owners[name]] for name in names
+                 if parts.owners[name] in regions}  # fmt: skip
+        return Cascade(
+            names,
+            rows=plan.stripe,
+            memory=owned,
+            scratch_bytes=plan.scratch_bytes,
+            nearest_first=plan.nearest_first,
+            whole_requests=plan.whole_requests,
+            columns=plan.columns,
+            chains=tuple(
+                StatedChain(
+                    tuple(parts.parts[k].name for k in chain.parts),
+                    chain.columns,
+                    chain.keeps_halos,
+                )
+                for chain in plan.chains
+            ),
+            prefetches=tuple(
+                StatedPrefetch(
+                    parts.parts[one.part].name, one.copy.table, one.size_bytes, one.early
+                )
+                for one in plan.prefetches
+            ),
+        )
+
+    return StatedSchedule(tuple(map(cascade, assigned_plans(schedule))), parts.alternative)
 
 
 def costed_schedule(

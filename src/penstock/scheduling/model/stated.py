@@ -1,7 +1,6 @@
 """Cascades as users state them: by names, so that they apply to the parts of any target.
 
-`pipeline/stated_schedules.py` makes schedules of them, `scheduling/stated.py` states what a
-schedule does.
+`pipeline/stated_schedules.py` makes schedules of them, and states what a schedule does.
 """
 
 from __future__ import annotations

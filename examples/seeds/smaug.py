@@ -18,7 +18,7 @@ from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.ir.tensor import DType, Quantisation
+from penstock.ir.tensor import Quantisation
 from penstock.ops.binary import Add, Mul
 from penstock.ops.unary import LeakyRelu
 from penstock.pipeline.compilation import Compilation, compile_graph
@@ -34,7 +34,7 @@ from penstock.uma import (
     TileShape,
     TileVisit,
 )
-from penstock_smv import Smv
+from penstock_smv import HALF_LAYERS, Smv
 from penstock_smv.smaug import Smaug
 from penstock_smv.tiled_tensor import SlidingWindow, TiledTensor
 from penstock_smv.tiling import tiling_of
@@ -67,9 +67,9 @@ need not be optimal. penstock implements that rule as the tiler `smaug`. The til
 searches every tiling of its model for the one that moves the fewest bytes. Users can add others."""
 
 
-def no_half_floats() -> bool:
-    """Whether tensors have no type of 16-bit floating point."""
-    return not any("FLOAT16" in name for name in DType.__members__)
+def few_half_layers() -> bool:
+    """Whether float16 layers are convolutions and fully connected layers alone."""
+    return HALF_LAYERS.keys() == {"half_conv2d", "half_dense"}
 
 
 def one_layout() -> bool:
@@ -78,7 +78,11 @@ def one_layout() -> bool:
 
 
 ABSENT = (
-    Absence("fp16: the accelerator smv computes in int8, as TensorFlow Lite does.", no_half_floats),
+    Absence(
+        "fp16 (--float16) in other operators than convolutions and fully connected layers: the "
+        "accelerator smv computes them in int8, as TensorFlow Lite does.",
+        few_half_layers,
+    ),
     Absence("NCHW: tensors on the accelerator are (N, H, W, C) or (N, C).", one_layout),
 )
 

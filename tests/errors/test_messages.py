@@ -106,6 +106,7 @@ COMMANDS: dict[str, str] = {
     "usage-170": "compile floats.onnx --constant x",
     "usage-171": "compile floats.onnx --constant y=three_columns.npy",
     "usage-172": "compile floats.onnx --integers x=int4",
+    "usage-216": "compile zoo:lenet5 --float16",
     "usage-215": "verify zoo:lenet5 --float16 --reference tflite",
     "usage-181": "verify zoo:lenet5 --layer conv3",
     "usage-182": "verify zoo:lenet5 --layer conv2 --reference tflite",

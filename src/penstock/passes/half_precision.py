@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from penstock.errors import UsageError
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.tensor import Data, DType
 from penstock.opkit.rearrangement import Rearrangement
@@ -27,7 +28,15 @@ from penstock.passes.folding import fuse_activation
 
 
 def half_precision(graph: Graph) -> Graph:
-    """Return the network with its real numbers in float16."""
+    """Return the network with its real numbers in float16.  Raises UsageError if it has none."""
+    if all(value.type.dtype is not DType.FLOAT32 for value in graph.variables()):
+        raise UsageError(
+            "usage-216",
+            "--float16 takes networks with real numbers only",
+            where=graph.name,
+            why="no tensor of this one is float32",
+            help="leave --float16 out",
+        )
     graph = fuse_activation(graph)
     writer = _Writer(set(graph.names()), {value.name for value in graph.results})
     for value in graph.inputs:

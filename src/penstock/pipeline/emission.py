@@ -33,6 +33,8 @@ def provenance(request: Request) -> str:
     limit_bytes = request.reading.size_limit_bytes
     if request.reading.calibration is not None:
         text += f", quantised with {_named_file(request.reading.calibration, limit_bytes)}"
+    if request.reading.float16:
+        text += ", real numbers in float16"
     hop = request.reading.incremental
     if hop is not None:
         frames = "frame" if hop == 1 else "frames"

@@ -33,7 +33,7 @@ from onnx import numpy_helper
 from benchmarks.entry import entry
 from penstock.errors import PenstockError
 from penstock.ir.graph import Graph
-from penstock.ir.tensor import Array, DType
+from penstock.ir.tensor import FILE_TYPES, Array
 from penstock.onnx_backend import HostProgram, Prepared
 from penstock.simulators.graph import run_graph
 
@@ -88,7 +88,7 @@ def _every() -> list[Any]:
 
 def _is_static(model: onnx.ModelProto) -> bool:
     """Whether inputs and outputs are tensors of known shapes and types that graphs have."""
-    types = {getattr(onnx.TensorProto, "FLOAT" if d is DType.FLOAT32 else d.name) for d in DType}
+    types = {getattr(onnx.TensorProto, {"float32": "FLOAT"}.get(n, n.upper())) for n in FILE_TYPES}
     for value in (*model.graph.input, *model.graph.output):
         tensor = value.type.tensor_type
         if value.type.WhichOneof("value") != "tensor_type" or tensor.elem_type not in types:

@@ -153,7 +153,11 @@ class RegionSearch:
             found = self._cost(c, region)
             if found is not None:
                 base = Candidate(c.lower, c.upper, c.plan, choice.written, *found, *states)
-                yield from self._kernels.valued(base, FINE)
+                every = self._kernels.valued(base, FINE)
+                if 0 in self._minimised:
+                    yield from every
+                else:  # scratch memory is in the default region
+                    yield from (replace(one, peak_bytes=base.peak_bytes) for one in every)
 
     def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
         """The index of the memory region of each storage; 0 is the default region."""

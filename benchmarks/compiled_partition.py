@@ -3,7 +3,7 @@
     python -m benchmarks.compiled_partition [FOLDER] [--network NAME] [--config NAME] [--host]
         [--record FILE [--again]]
 
-Each network is compiled for NVDLA `small` and `large` with every strategy of `--partition`, in
+Each network is compiled for NVDLA `large` with every strategy of `--partition`, in
 groups of whole layers (`fused_tiles` compares these with groups in tiles). The table has the cycles
 of NVDLA and the bytes through the port of main memory, weights and tables among them, as the
 schedule states them. Networks of up to MOST_NODES nodes also run on the functional model, which
@@ -56,7 +56,7 @@ MOST_NODES = 100
 """Of the networks that run on the functional model with every strategy."""
 PAPER = {"layer": "-", "greedy": "up to 87 %", "paper": "-"}
 """The paper's figures: faster inference than earlier partitions."""
-COMPUTING = ("multipliers", "post-processing", "windows")
+COMPUTING = ("multipliers", "post-processing")
 """The resources that compute."""
 
 
@@ -160,7 +160,7 @@ def compared(model: str, config: str, *, host: bool = False) -> Compared:
     """A network with every strategy; `host`: C code of large ones runs. Raises PenstockError."""
     every = compilations(model, config)
     name, first = next(every)
-    chip = configuration(config).extended(0, 0)
+    chip = configuration(config)
     small, expected = len(first.model.nodes) <= MOST_NODES, reference(first)
     found = [measured(name, first, expected if small else None)]
     for name, one in every:

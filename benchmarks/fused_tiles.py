@@ -3,7 +3,7 @@
     python -m benchmarks.fused_tiles [FOLDER] [--network NAME] [--config NAME] [--host]
         [--record FILE [--again]]
 
-Each network is compiled for NVDLA `small` and `large` with `--partition best`: for fewest cycles
+Each network is compiled for NVDLA `large` with `--partition best`: for fewest cycles
 and for fewest bytes of main memory, with groups of whole layers only and with groups in tiles, and
 with and without bank groups (`nvdla:banked=True`). Column `in tiles` is the number of groups in
 tiles, `columns` of those whose tiles are narrower than the tensor, and `layers` of the layers in

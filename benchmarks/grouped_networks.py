@@ -12,7 +12,8 @@ from typing import Any, Generic
 from benchmarks.graph_groups import short_name
 from benchmarks.record import Record, Row
 
-CONFIGURATIONS = ("small", "large")
+CONFIGURATIONS = ("large",)
+"""Those with a second memory."""
 NETWORKS = (
     "zoo:resnet8",
     "vww_96_int8.tflite",

@@ -120,10 +120,10 @@ def _memories(measured: Streams) -> Section:
 
 
 def executed(network: str, config: str) -> Sequence[Crcs]:
-    """The CRCs of each call of a network on the functional model, of NVDLA without the extension.
+    """The CRCs of each call of a network on the functional model.
 
     Raises PenstockError if the network cannot be compiled."""
-    engine = f"nvdla:config={config},extension=False"
+    engine = f"nvdla:config={config}"
     request = api.request(network, "host", accelerators=(engine,), optimize="speed")
     done = compile_request(request)
     found: list[Crcs] = []

@@ -1,16 +1,14 @@
 """Lower bounds of the cycles and bytes of NVDLA, for groups of whole layers and groups in tiles.
 
 However the layers are grouped, each of them computes every element of its output at least once.  It
-then takes the busy cycles of its slowest resource, in addition to a latency:
+then takes the busy cycles of its slowest resource:
 
-    multipliers               each point takes at least one cycle per set of weights; a stripe that
-                              is not full takes more (`dataflow.stripe_cycles`), but tiles may avoid
-                              such stripes
-    post-processing, windows  in proportion to the elements
-    memory                    weights and tables are read once
+    multipliers  each point takes at least one cycle per step, a tap of a block of channels
+    SDP, PDP     in proportion to the elements
+    memory       weights and tables are read once
 
 The bytes of main memory are at least those of the weights and tables, and of the tensors that NVDLA
-and the processor exchange, if they do not fit into the feature buffer.
+and the processor exchange, if they do not fit into CVSRAM.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ from typing import NamedTuple
 from penstock.pipeline.compilation import Compilation
 from penstock.scheduling.model.part import Part
 from penstock.uma import Offloaded
-from penstock_nvdla.configurations import FEATURE_BUFFER
-from penstock_nvdla.dataflow import LEAST_STRIPE, mac_cycles
-from penstock_nvdla.kernels import hardware, tasks
+from penstock_nvdla.configurations import CVSRAM
+from penstock_nvdla.kernels import tasks
+from penstock_nvdla.operators import hardware
 from penstock_nvdla.task import Task
 
 
@@ -54,27 +52,26 @@ def table_bytes(part: Part) -> int:
 
 def least_cycles(offloaded: Offloaded, tables_bytes: int) -> int:
     """The least cycles of a layer, in tiles of any size."""
-    chip = hardware(offloaded)
-    latency, fetch = chip.buffer_port.latency_cycles, chip.memory.latency_cycles
     every = [task_cycles(one.task) for one in tasks(offloaded)]
-    every[0] = max(every[0], tables_bytes / chip.memory.bytes_per_cycle)
-    return sum(max(fetch, min(latency, fetch) + math.ceil(busy)) for busy in every)
+    every[0] = max(every[0], tables_bytes / hardware(offloaded).memory.bytes_per_cycle)
+    return math.ceil(sum(every))
 
 
 def task_cycles(t: Task) -> float:
     """The least busy cycles of the units that compute a task, in tiles of any size."""
     chip, points, taps = t.hardware, t.out_h * t.out_w, t.kernel_h * t.kernel_w
-    if t.window is not None:
-        return points * t.out_c * taps / chip.rates.pooling
-    sets = mac_cycles(chip, LEAST_STRIPE, taps, t.in_c, t.out_c) / LEAST_STRIPE
-    rate = chip.rates.pooling if t.post.elementwise else chip.rates.single_point
-    return max(sets * max(points, LEAST_STRIPE), points * t.out_c / rate)
+    steps = sum(
+        -(-(count if t.by_pack else t.in_c) // chip.atomic_c) * -(-count // chip.atomic_k)
+        for _, count in t.packs()
+    )
+    rate = chip.rates.pooling if t.method is not None else chip.rates.single_point
+    return max(steps * taps * points * len(t.passes), points * t.out_c / rate)
 
 
 def _exchanged_bytes(done: Compilation, parts: list[Part], every: list[Offloaded]) -> int:
     """The bytes of the tensors that NVDLA reads from the processor or writes for it.
 
-    Those that fit into the feature buffer may be there, where the processor accesses them."""
+    Those that fit into CVSRAM may be there, where the processor accesses them."""
     written = {part.name for part in parts}
     found = {
         name: size for one in every for name, size in _whole_inputs(one) if name not in written
@@ -83,7 +80,7 @@ def _exchanged_bytes(done: Compilation, parts: list[Part], every: list[Offloaded
     used = {value.name for part in others for value in part.variable_inputs}
     used |= {value.name for value in done.parts.graph.results}
     found |= {part.name: part.output.type.size_bytes for part in parts if part.name in used}
-    capacity = every[0].target.memories[FEATURE_BUFFER].size_bytes
+    capacity = every[0].target.memories[CVSRAM].size_bytes
     return sum(size for size in found.values() if size > capacity)
 
 

@@ -25,9 +25,9 @@ from penstock.scheduling.grouping.strategies import DEFAULTS, STRATEGIES, orders
 from penstock.scheduling.options import BYTES, Options
 
 CELLS, TILED_CELLS, MANY_CELLS = 3, 2, 120
-RUNS = (("layer", "best", "20k"), ("paper", "trace_back", "20k"), ("best", "best", "20k"),
-        ("paper", "trace_back", "14k"), ("best", "best", "14k"))  # fmt: skip
-"""Strategy, order inside groups, and size of the feature buffer."""
+RUNS = (("layer", "best", "80k"), ("paper", "trace_back", "80k"), ("best", "best", "80k"),
+        ("paper", "trace_back", "56k"), ("best", "best", "56k"))  # fmt: skip
+"""Strategy, order inside groups, and size of CVSRAM."""
 
 INTRODUCTION = """\
 The paper fuses layers of networks with branches on CNN accelerators. It orders the nodes by depth
@@ -140,12 +140,12 @@ def print_many_layers() -> None:
 def print_executed() -> None:
     """Compile a network of cells for NVDLA with each strategy, and execute its streams."""
     graph = irregular(CELLS, 14, 8)
-    print(f"\n{CELLS} cells on NVDLA `small` in fewest cycles, executed from register streams:")
+    print(f"\n{CELLS} cells on NVDLA `large` in fewest cycles, executed from register streams:")
     for partition, inside, size in RUNS:
-        words = f"  {partition:6} {inside:11} feature buffer {size:4}"
+        words = f"  {partition:6} {inside:11} CVSRAM {size:4}"
         try:
             options = Options(partition=partition, inside=inside, tiles=False)
-            attributes = f"config=small,feature_buffer={size}"
+            attributes = f"config=large,cvsram={size}"
             print(f"{words} {executed(graph, attributes, options)}")
         except CapacityError as error:
             print(f"{words} refused: {error.what}")
@@ -158,7 +158,7 @@ def print_tiles() -> None:
     print(f"\n{TILED_CELLS} larger cells {words}:")
     for tiles, banked in ((False, False), (True, False), (True, True)):
         options = Options(partition="best", objective=BYTES, tiles=tiles)
-        found = executed(graph, f"config=small,feature_buffer=32k,banked={banked}", options)
+        found = executed(graph, f"config=large,cvsram=64k,banked={banked}", options)
         print(f"  tiles {tiles!s:5}  bank groups {banked!s:5} {found}")
 
 

@@ -148,7 +148,9 @@ COMMANDS: dict[str, str] = {
     "usage-162": "run good.tflite --output y.txt",
     "usage-016": "compile good.tflite --order-states -1",
     "usage-056": "compile good.tflite --partition tears",
-    "usage-152": "compile good.tflite --accelerator nvdla:banked=True --partition cascades",
+    "usage-152": (
+        "compile good.tflite --accelerator nvdla:config=large,banked=True --partition cascades"
+    ),
     "usage-058": "compile good.tflite --target ethos_u55:macs=256",
     "usage-059": "compile good.tflite --memory ram=64k --memory ram=32k",
     "usage-018": "compile good.tflite --workers 0",

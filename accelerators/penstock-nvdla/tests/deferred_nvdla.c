@@ -66,7 +66,7 @@ void nvdla_submit(const void *stream, int32_t bytes, void *bases[]) {
     run.writes = run.places + 8 * run.place_count;
     run.bases = queue[queued].bases;
     for (int32_t k = 0; k < run.place_count; k++) {
-        const uint32_t base = word(run.places + 8 * k + 4) & ~IN_FEATURE_BUFFER;
+        const uint32_t base = word(run.places + 8 * k + 4) & ~IN_CVSRAM;
         if (base >= MOST_BASES) {
             abort();
         }
@@ -76,7 +76,7 @@ void nvdla_submit(const void *stream, int32_t bytes, void *bases[]) {
     const int32_t writes = (int32_t)(words + bytes - run.writes) / 8;
     for (run.at = 0; run.at < writes; run.at++) {
         const uint32_t address = word(run.writes + 8 * run.at);
-        if (address == CDMA_START || address == WINDOW_START ||
+        if (address == CDMA_START ||
             (address == SDP_RDMA_START && (value(SDP_FLYING) & 1) == 0)) {
             replace_surface(surface_of(SDP_TARGET, SDP_LINES, SDP_SURFACES), SDP_WIDTH, SDP_HEIGHT,
                             SDP_CHANNELS);

@@ -24,9 +24,8 @@ Draw = st.DrawFn
 
 @st.composite
 def configurations(draw: Draw) -> NvdlaConfiguration:
-    """Configurations of NVDLA, original or extended."""
-    found = draw(st.sampled_from(tuple(CONFIGURATIONS.values())))
-    return found.extended(16, 8192) if draw(st.booleans()) else found
+    """Configurations of NVDLA."""
+    return draw(st.sampled_from(tuple(CONFIGURATIONS.values())))
 
 
 @st.composite
@@ -91,7 +90,7 @@ def layers(draw: Draw) -> ConvolutionLayer:
 def surfaces(draw: Draw, hardware: NvdlaConfiguration, width: int) -> Surface:
     """Memory for surfaces of a number of columns, with gaps."""
     atom = hardware.memory_atom_bytes
-    memories = [NvdlaMemory.MAIN, *[NvdlaMemory.FEATURE_BUFFER] * hardware.has_second_memory]
+    memories = [NvdlaMemory.MAIN, *[NvdlaMemory.CVSRAM] * (hardware.sram is not None)]
     return Surface(
         (width + draw(st.integers(0, 5))) * atom,
         draw(st.integers(0, 10**6)) * atom,

@@ -1,5 +1,4 @@
-"""nvdla:extension=False: clamps, padded averages, wide pools and concatenations run on NVDLA's own
-units, not beside it."""
+"""nvdla: clamps, padded averages, wide pools and concatenations run on NVDLA, not beside it."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
 from penstock.ops.unary import LeakyRelu, Relu
 from penstock.uma import Offloaded
-from penstock_nvdla.unextended_kernels import summation
+from penstock_nvdla.operators import summation
 
 
 def clamps(activation: Activation, zero: int, scale: float, target: Quantisation) -> Graph:
@@ -37,7 +36,7 @@ def clamps(activation: Activation, zero: int, scale: float, target: Quantisation
 )
 def test_a_relu_runs_on_sdp(zero: int, ratio: float, config: str) -> None:
     graph = clamps(Activation.RELU, zero, 0.05, Quantisation((0.05 * ratio,), (-128,)))
-    done = compiled(graph, f"nvdla:config={config},extension=False")
+    done = compiled(graph, f"nvdla:config={config}")
     assert [node.kind for node in claimed(done.graph).values()] == ["clip"]
     assert_exact(done, "machine")
 
@@ -46,7 +45,7 @@ def test_a_relu_runs_on_sdp(zero: int, ratio: float, config: str) -> None:
 def test_a_relu_of_one_scale_and_a_relu6_run_in_c(zero: int) -> None:
     same = Quantisation((0.05,), (zero,))
     for activation in (Activation.RELU, Activation.RELU6):
-        done = compiled(clamps(activation, zero, 0.05, same), "nvdla:extension=False")
+        done = compiled(clamps(activation, zero, 0.05, same), "nvdla")
         assert claimed(done.graph)
         assert_exact(done, "host")
 
@@ -82,7 +81,7 @@ def test_sums_and_products_with_constants_run_on_sdp(
     both = (constant, x) if is_first else (x, constant)
     target = Quantisation((0.04 * ratio,), (zeros[1],))
     graph = net.build(net.apply(op(activation), *both, quantisation=target, name="found"))
-    done = compiled(graph, f"nvdla:config={config},extension=False")
+    done = compiled(graph, f"nvdla:config={config}")
     assert len(claimed(done.graph)) == 1
     assert_exact(done, "machine")
 
@@ -100,10 +99,9 @@ def test_relus_with_slopes_run_on_sdp(channels: int) -> None:
     else:
         y = net.apply(LeakyRelu(0.2), x, quantisation=target, name="slope")
     graph = net.build(y)
-    done = compiled(graph, "nvdla:extension=False")
+    done = compiled(graph, "nvdla")
     assert len(claimed(done.graph)) == 1
     assert_exact(done, "machine")
-    assert not claimed(compiled(graph, "nvdla").graph)
 
 
 @pytest.mark.parametrize(("config", "rung"), [("large", "machine"), ("small", "host")])
@@ -115,7 +113,7 @@ def test_a_sum_whose_scales_tie_takes_two_passes(config: str, rung: str) -> None
     scales = Quantisation((0.030086677,), (3,)), Quantisation((0.0600000015,), (-27,))
     other = net.apply(Mul(), x, factor, quantisation=scales[0], name="other")
     y = net.apply(Add(), x, other, quantisation=scales[1], name="sum")
-    done = compiled(net.build(y), f"nvdla:config={config},extension=False")
+    done = compiled(net.build(y), f"nvdla:config={config}")
     total = next(node for node in claimed(done.graph).values() if node.kind == "add")
     target = done.request.accelerators[0].target
     assert len(summation(Offloaded(total, target))) == 2
@@ -136,7 +134,7 @@ def test_a_batch_normalisation_runs_in_c() -> None:
     y = net.apply(Mul(), x, factors, quantisation=Quantisation((0.04,), (-30,)), name="scaled")
     last = Quantisation((0.03,), (-128,))
     graph = net.build(net.apply(Add(Activation.RELU), y, addends, quantisation=last, name="norm"))
-    done = compiled(graph, "nvdla:extension=False")
+    done = compiled(graph, "nvdla")
     assert [node.kind for node in claimed(done.graph).values()] == ["multiply", "add"]
     assert_exact(done, "host")
 
@@ -148,7 +146,7 @@ def test_concatenations_of_whole_packs_are_copied_by_sdp() -> None:
     same = Quantisation((one.type.scale,), (one.type.zero_point,))
     other = net.apply(Relu(Activation.RELU), one, quantisation=same, name="other")
     joined = net.apply(Concatenation(3), one, other, quantisation=same, name="joined")
-    done = compiled(net.build(net.conv2d(joined, 8, 1, name="last")), "nvdla:extension=False")
+    done = compiled(net.build(net.conv2d(joined, 8, 1, name="last")), "nvdla")
     kinds = [node.kind for node in claimed(done.graph).values()]
     assert kinds == ["nn.conv2d", "clip", "concatenate", "nn.conv2d"]
     assert_exact(done, "host")
@@ -167,7 +165,7 @@ def test_padded_averages_run_on_pdp(
     net = GraphBuilder("averages", seed=seed)
     x = net.input((1, *size, 9))
     done = compiled(net.build(net.average_pool2d(x, kernel, stride, "same", name="mean")),
-                    "nvdla:extension=False")  # fmt: skip
+                    "nvdla")  # fmt: skip
     assert [node.kind for node in claimed(done.graph).values()] == ["avg_pool2d"]
     assert_exact(done, "machine")
 
@@ -178,7 +176,7 @@ def test_pools_that_are_wider_than_the_line_buffer_run_in_parts(width: int) -> N
     x = net.input((1, 6, width, 3))
     most = net.max_pool2d(x, 3, 1, "same", name="most")
     graph = net.build(net.average_pool2d(most, 3, 2, "same", name="mean"))
-    done = compiled(graph, "nvdla:extension=False")
+    done = compiled(graph, "nvdla")
     assert len(claimed(done.graph)) == 2
     assert_exact(done, "host")
 
@@ -186,7 +184,7 @@ def test_pools_that_are_wider_than_the_line_buffer_run_in_parts(width: int) -> N
 def test_conversions_of_layouts_are_named_as_nodes_that_penstock_inserted() -> None:
     net = GraphBuilder("layouts", seed=6)
     x = net.input((1, 6, 5, 8))
-    done = compiled(net.build(net.conv2d(x, 16, 3, name="one")), "nvdla:extension=False")
+    done = compiled(net.build(net.conv2d(x, 16, 3, name="one")), "nvdla")
     found = {one.node.kind: one.reason for one in done.parts.cpu_fallbacks}
     assert {"PackChannels", "UnpackChannels"} & found.keys()
     assert all(reason.startswith("penstock inserted this node") for reason in found.values())
@@ -210,7 +208,7 @@ def test_channels_of_concatenations_are_moved_within_packs(
         for k, count in enumerate(channels)
     ]
     joined = net.apply(Concatenation(3), *parts, quantisation=same, name="joined")
-    done = compiled(net.build(joined), f"nvdla:config={config},extension=False")
+    done = compiled(net.build(joined), f"nvdla:config={config}")
     assert "concatenate" in [node.kind for node in claimed(done.graph).values()]
     assert_exact(done, "machine")
 
@@ -225,7 +223,7 @@ def test_channels_are_moved_within_packs_in_c() -> None:
         for part in (first, second, first)
     ]
     joined = net.apply(Concatenation(3), *parts, quantisation=same, name="joined")
-    done = compiled(net.build(joined), "nvdla:extension=False")
+    done = compiled(net.build(joined), "nvdla")
     assert "concatenate" in [node.kind for node in claimed(done.graph).values()]
     assert_exact(done, "host")
 
@@ -244,9 +242,7 @@ def test_slices_of_rows_and_columns_run_on_pdp(
     x = net.conv2d(net.input((1, 10, 11, 3)), 9, 3, name="first")
     op = Slice((0, *start, 0), (1, *shape, 9), (1, *step, 1))
     y = net.apply(op, x, quantisation=x.type.quantisation, name="part")
-    done = compiled(
-        net.build(net.conv2d(y, 4, 1, name="last")), f"nvdla:config={config},extension=False"
-    )
+    done = compiled(net.build(net.conv2d(y, 4, 1, name="last")), f"nvdla:config={config}")
     assert [node.kind for node in claimed(done.graph).values()] == [
         "nn.conv2d", "strided_slice", "nn.conv2d",
     ]  # fmt: skip
@@ -262,7 +258,7 @@ def test_more_padding_than_a_kernel_reaches_over_runs_on_the_core() -> None:
         quantisation=x.type.quantisation,
         name="pad",
     )
-    done = compiled(net.build(net.conv2d(pad, 4, 1, name="last")), "nvdla:extension=False")
+    done = compiled(net.build(net.conv2d(pad, 4, 1, name="last")), "nvdla")
     assert [node.kind for node in claimed(done.graph).values()] == ["nn.conv2d"] * 2
     assert_exact(done, "host")
 
@@ -273,7 +269,7 @@ def test_the_end_of_a_classifier_runs_on_nvdla() -> None:
     x = net.conv2d(net.input((1, 7, 7, 3)), 9, 1, name="first")
     mean = net.average_pool2d(x, 7, 1, "valid", name="mean")
     graph = net.build(net.fully_connected(mean, 5, name="logits"))
-    done = compiled(graph, "nvdla:extension=False")
+    done = compiled(graph, "nvdla")
     kinds = [node.kind for node in claimed(done.graph).values()]
     assert kinds == ["nn.conv2d", "avg_pool2d", "nn.dense"]
     assert_exact(done, "host")
@@ -287,7 +283,7 @@ def test_the_channels_of_an_image_are_filled_up_by_the_core(
     net = GraphBuilder("image", seed=5)
     x = net.input((1, 5, columns, 3), zero_point=7)
     graph = net.build(net.conv2d(x, 6, 3, 2, name="first"))
-    done = compiled(graph, "nvdla:config=large,extension=False")
+    done = compiled(graph, "nvdla:config=large")
     kinds = [node.kind for node in done.graph.nodes if isinstance(node.op, Composite)]
     assert kinds == ["pad", *cropped, "nn.conv2d"]
     assert_exact(done, "host")
@@ -311,7 +307,7 @@ def test_the_core_fills_channels_only_where_this_takes_fewer_cycles(
     every = list[int]()
     for late in (0, 1 << 30):
         monkeypatch.setattr(penstock_nvdla, "LATE_CYCLES", late)
-        done = compiled(graph, "nvdla:config=large,extension=False", target="cortex-m4")
+        done = compiled(graph, "nvdla:config=large", target="cortex-m4")
         every.append(done.schedule.cost.cycles)
         kinds = [node.kind for node in claimed(done.graph).values()]
         assert kinds[:1] == (first if not late and first else ["nn.conv2d"])
@@ -324,6 +320,6 @@ def test_averages_that_pdp_cannot_compute_are_sums_of_the_core(config: str, chan
     net = GraphBuilder("average", seed=5)
     x = net.conv2d(net.input((1, 13, 12, 3), zero_point=-9), channels, 1, name="first")
     graph = net.build(net.average_pool2d(x, (13, 10), (13, 1), "valid", name="mean"))
-    done = compiled(graph, f"nvdla:config={config},extension=False")
+    done = compiled(graph, f"nvdla:config={config}")
     assert [node.kind for node in claimed(done.graph).values()] == ["nn.conv2d", "avg_pool2d"]
     assert_exact(done, "machine")

@@ -129,7 +129,7 @@ def branches() -> Graph:
 
 
 def test_layers_run_late_in_loops(tmp_path: Path) -> None:
-    done = compiled(branches(), "nvdla:extension=False", sram_bytes=10500)
+    done = compiled(branches(), "nvdla", sram_bytes=10500)
     loops = [c for c in done.program.run if isinstance(c, Loop)]
     assert any(isinstance(c, Invoke) for loop in loops for c in loop.body)
     assert_late(done, tmp_path)
@@ -146,7 +146,7 @@ def network(
 
 
 def test_groups_in_tiles_run_late(tmp_path: Path) -> None:
-    done = network("zoo:squeezenet:resolution=32", "feature_buffer=3k", TILES)
+    done = network("zoo:squeezenet:resolution=64", "config=large,cvsram=8k", TILES)
     assert any(fused_members(part) for part in done.schedule.parts.parts)
     assert_late(done, tmp_path)
 
@@ -159,12 +159,11 @@ def test_residual_layers_run_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "attributes", "options", "sram"),
     [
-        ("zoo:resnet8", "feature_buffer=0", DEFAULTS, 15_500),
-        ("pretrainedResnet_quant", "extension=False", DEFAULTS, None),
+        ("zoo:resnet8", "config=small", DEFAULTS, 18_500),
+        ("pretrainedResnet_quant", "config=small", DEFAULTS, None),
         ("vww_96_int8", "config=small", DEFAULTS, None),
-        ("vww_96_int8", "extension=False", DEFAULTS, None),
-        ("vww_96_int8", "feature_buffer=16k", TILES, None),
-        ("zoo:googlenet:resolution=32", "feature_buffer=8k", TILES, None),
+        ("vww_96_int8", "config=large,cvsram=16k", TILES, None),
+        ("zoo:googlenet:resolution=32", "config=large,cvsram=16k", TILES, None),
     ],
 )
 def test_whole_networks_run_late(

@@ -1,4 +1,4 @@
-"""Groups of layers in tiles, and bank groups of the feature buffer."""
+"""Groups of layers in tiles, and bank groups of CVSRAM."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from penstock_nvdla.fused import (
 )
 from texts.schedule_reader import read_frontier
 
-NETWORK = "zoo:squeezenet:resolution=32"
+NETWORK = "zoo:squeezenet:resolution=64"
 """It has branches and concatenations."""
+BANKED = "cvsram=96k,banked=True"
 
 
 @cache
@@ -38,13 +39,14 @@ def compiled(attributes: str, *, tiles: bool = True) -> Compilation:
 
 def freshly_compiled(attributes: str, *, tiles: bool = True) -> Compilation:
     options = Options(partition="best", objective=BYTES, tiles=tiles)
-    nvdla = f"nvdla:config=small,{attributes}"
+    nvdla = f"nvdla:config=large,{attributes}"
+    network = "zoo:resnet8" if attributes == BANKED else NETWORK
     return compile_request(
-        api.request(NETWORK, "host", accelerators=(nvdla,), options=options, optimize="speed")
+        api.request(network, "host", accelerators=(nvdla,), options=options, optimize="speed")
     )
 
 
-@pytest.mark.parametrize("attributes", ["feature_buffer=3k", "feature_buffer=16k,banked=True"])
+@pytest.mark.parametrize("attributes", ["cvsram=8k", BANKED])
 def test_groups_in_tiles_are_exact_and_cost_what_is_stated(attributes: str) -> None:
     done = compiled(attributes)
     assert list(tiled_groups(done))
@@ -53,7 +55,7 @@ def test_groups_in_tiles_are_exact_and_cost_what_is_stated(attributes: str) -> N
 
 
 def test_some_tiles_are_narrower_than_the_tensor_and_save_bytes() -> None:
-    done, whole = compiled("feature_buffer=3k"), compiled("feature_buffer=3k", tiles=False)
+    done, whole = compiled("cvsram=8k"), compiled("cvsram=8k", tiles=False)
     sizes = list(tiled_groups(done))
     assert any(size.columns < group.size[1] for group, size in sizes)
     assert not list(tiled_groups(whole))
@@ -61,7 +63,7 @@ def test_some_tiles_are_narrower_than_the_tensor_and_save_bytes() -> None:
 
 
 def test_schedules_with_groups_in_tiles_are_read_back_from_text() -> None:
-    done = compiled("feature_buffer=3k")
+    done = compiled("cvsram=8k")
     text = print_frontier(done.frontier)
     assert " tiles cost" in text
     source = band_source(done.request.target, done.request.accelerators)
@@ -81,7 +83,7 @@ def test_a_tile_one_column_short_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
         return spans
 
     monkeypatch.setattr(LayerGroup, "_needed", short)
-    done = freshly_compiled("feature_buffer=3k")
+    done = freshly_compiled("cvsram=8k")
     stated = engine_cycles(done.schedule), main_bytes(done.schedule)
     assert any("differing elements" in one for one in disagreements(done, *stated))
 
@@ -91,9 +93,9 @@ def test_a_bank_conflict_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         return problem
 
     monkeypatch.setattr(placing, "in_whole_banks", unchanged)
-    done = freshly_compiled("feature_buffer=16k,banked=True", tiles=False)
+    done = freshly_compiled(BANKED, tiles=False)
     (inputs,) = api.drawn_sets(done, 1)
-    with pytest.raises(BackendError, match=r"reads and writes bank \d of the feature buffer"):
+    with pytest.raises(BackendError, match=r"reads and writes bank \d of the memory"):
         Machine(done.program).run(inputs)
 
 
@@ -105,13 +107,15 @@ def test_live_buffers_share_no_bank() -> None:
 
 def test_cascades_are_refused_beside_banks() -> None:
     options = Options(partition="cascades")
-    request = api.request(NETWORK, "host", accelerators=("nvdla:banked=True",), options=options)
+    request = api.request(
+        NETWORK, "host", accelerators=("nvdla:config=large,banked=True",), options=options
+    )
     with pytest.raises(UsageError, match="do not assign rows to the banks"):
         compile_request(request)
 
 
 def test_tiles_compute_every_element_that_later_layers_read() -> None:
-    for group, size in tiled_groups(compiled("feature_buffer=3k")):
+    for group, size in tiled_groups(compiled("cvsram=8k")):
         for by_columns, every in ((False, group.rows(size)), (True, group.columns(size))):
             for spans in every:
                 for layer in group.layers:

@@ -11,9 +11,8 @@ import pytest
 
 import penstock_nvdla
 from errors.golden import Golden, raised_codes
-from penstock_nvdla import cvsram_bytes, feature_bytes
+from penstock_nvdla import cvsram_bytes
 from penstock_nvdla.configurations import SMALL, configuration
-from penstock_nvdla.extension import WindowKind, WindowLayer
 from penstock_nvdla.layer import Accumulators, ConvolutionLayer, Demand, Surface, allocate
 from penstock_nvdla.model import execute
 from penstock_nvdla.packing import pack_features
@@ -34,7 +33,6 @@ CALLS: dict[str, Callable[[], object]] = {
     "nvdla-006": lambda: allocate(Demand(SMALL, 8192, 8, 8, 8, 9, 3, 1)),
     "nvdla-007": lambda: replace(LAYER, weight_banks=32),
     "nvdla-008": lambda: decode({**encode(LAYER), "CSC.D_ATOMICS": 7}, SMALL),
-    "nvdla-009": lambda: WindowLayer(WindowKind.MEAN, 4, 4, 8, 5, 5, PACKED, PACKED),
     "nvdla-010": lambda: pack_features(
         np.zeros(1024, np.uint8), PACKED, np.zeros((4, 8, 48), np.int8), atom_bytes=8
     ),
@@ -43,16 +41,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "nvdla-013": lambda: pack_features(
         np.zeros(1024, np.uint8), PACKED, np.zeros((4, 9, 8), np.int8), atom_bytes=8
     ),
-    "nvdla-014": lambda: WindowLayer(
-        WindowKind.LARGEST, 8, 4, 8, 2, 2, PACKED, PACKED, dilation_x=2
-    ),
     "nvdla-015": lambda: PoolingLayer(PoolingMethod.LARGEST, 8, 4, 8, 9, 2, PACKED, PACKED),
     "nvdla-016": lambda: PoolingLayer(PoolingMethod.LARGEST, 70, 4, 8, 3, 3, PACKED, PACKED),
     "usage-040": lambda: configuration("tiny"),
-    "usage-102": lambda: feature_bytes(
-        {"config": "small", "extension": False, "feature_buffer": "64k"}
-    ),
-    "usage-245": lambda: cvsram_bytes({"config": "small", "extension": False, "cvsram": "64k"}),
+    "usage-245": lambda: cvsram_bytes({"config": "small", "cvsram": "64k"}),
 }
 """By code, the call that meets it."""
 

@@ -16,14 +16,6 @@ from hypothesis import strategies as st
 import nvdla_judge as judge
 from penstock.errors import BackendError, PenstockError
 from penstock_nvdla.configurations import LARGE, SMALL, SMALL_256, NvdlaConfiguration
-from penstock_nvdla.extension import (
-    ElementwiseMode,
-    Post,
-    Range,
-    Scale,
-    WindowKind,
-    WindowLayer,
-)
 from penstock_nvdla.layer import (
     Accumulators,
     Conversion,
@@ -43,13 +35,13 @@ from penstock_nvdla.packing import (
     unpack_features,
     unpack_weights,
 )
-from penstock_nvdla.stream import Write, convolution_writes, to_bytes, window_writes
+from penstock_nvdla.stream import Write, convolution_writes, to_bytes
 
 Array = np.ndarray[Any, Any]
-OURS = tuple(c.extended(16, 4096) for c in (SMALL, SMALL_256, LARGE))
+OURS = (SMALL, SMALL_256, LARGE)
 MEMORY_BYTES = 1 << 18
 POISON = 0x5A
-OUTPUT_AT, SECOND_AT, WEIGHTS_AT, TABLE_AT = 0x10000, 0x18000, 0x20000, 0x3F000
+OUTPUT_AT, WEIGHTS_AT = 0x10000, 0x20000
 
 
 @dataclass
@@ -68,9 +60,6 @@ class Memories:
     def put_weights(self, weights: Array) -> None:
         packed = np.frombuffer(pack_weights(weights, self.hardware), np.uint8)
         self.bytes[NvdlaMemory.MAIN][WEIGHTS_AT : WEIGHTS_AT + packed.size] = packed
-
-    def put_bytes(self, address: int, content: bytes) -> None:
-        self.bytes[NvdlaMemory.MAIN][address : address + len(content)] = list(content)
 
     def run(self, *writes: Iterable[Write]) -> None:
         stream = to_bytes(write for some in writes for write in some)
@@ -100,7 +89,7 @@ def surface(
     atom = hardware.memory_atom_bytes
     line = (columns + draw(st.integers(0, 2))) * atom
     whole = line * rows + draw(st.integers(0, 2)) * atom
-    memories = [NvdlaMemory.MAIN, *[NvdlaMemory.FEATURE_BUFFER] * hardware.has_second_memory]
+    memories = [NvdlaMemory.MAIN, *[NvdlaMemory.CVSRAM] * (hardware.sram is not None)]
     return Surface(line, whole, address, draw(st.sampled_from(memories)))
 
 
@@ -140,9 +129,9 @@ class Task:
 
 
 @st.composite
-def tasks(draw: st.DrawFn, configurations: tuple[NvdlaConfiguration, ...] = OURS) -> Task:
+def tasks(draw: st.DrawFn) -> Task:
     """A small layer with any window."""
-    hardware = draw(st.sampled_from(configurations))
+    hardware = draw(st.sampled_from(OURS))
     kernel = [draw(st.integers(1, 3)) for _ in range(2)]
     dilation = [draw(st.integers(1, 2)) for _ in range(2)]
     stride = [draw(st.integers(1, 3)) for _ in range(2)]
@@ -184,7 +173,7 @@ def tasks(draw: st.DrawFn, configurations: tuple[NvdlaConfiguration, ...] = OURS
 
 
 @settings(max_examples=100, deadline=None)
-@given(task=tasks((SMALL, SMALL_256, LARGE)))
+@given(task=tasks())
 def test_nvdla_s_own_conversion_equals_plain_python(task: Task) -> None:
     layer, conversion = task.layer, task.layer.conversion
     memories = task.memories()
@@ -197,141 +186,6 @@ def test_nvdla_s_own_conversion_equals_plain_python(task: Task) -> None:
 
     expected = [[[element(x) for x in point] for point in row] for row in task.sums()]
     assert memories.get(layer.output, task.out).tolist() == expected
-
-
-@st.composite
-def scales(draw: st.DrawFn, shifts: tuple[int, int] = (-6, 1)) -> Scale:
-    return Scale(
-        draw(st.integers(-128, 127)), draw(st.integers(2**30, 2**31 - 1)),
-        draw(st.integers(*shifts)),
-    )  # fmt: skip
-
-
-@st.composite
-def limits(draw: st.DrawFn) -> Range:
-    return Range(*sorted((draw(st.integers(-128, 0)), draw(st.integers(0, 127)))))
-
-
-@dataclass
-class PostTask:
-    """Post-processing, the table of its channels, and its second tensor."""
-
-    post: Post
-    table: list[tuple[int, int, int]]
-    second: Array
-
-    def prepare(self, memories: Memories) -> None:
-        memories.put_bytes(TABLE_AT, np.array(self.table, "<i4").tobytes())
-        if self.post.by_channel:
-            memories.put_bytes(self.post.second.address, self.second[0, 0].tobytes())
-        elif self.post.elementwise is not ElementwiseMode.NONE:
-            memories.put(self.post.second, self.second)
-
-    def element(self, value: int, i: int, j: int, c: int) -> int:
-        post = self.post
-        if post.requantise:
-            bias, multiplier, shift = self.table[c]
-            value = judge.scaled(value + bias, multiplier, shift) + post.zero
-        value = judge.limited(value, post.limits.least, post.limits.most)
-        if post.elementwise is ElementwiseMode.NONE:
-            return value
-        left = value - post.first.zero
-        right = int(self.second[i, j, c]) - post.other.zero
-        if post.elementwise is ElementwiseMode.MULTIPLY:
-            combined = left * right
-        else:
-            left = judge.scaled(left * 2**20, post.first.multiplier, post.first.shift)
-            right = judge.scaled(right * 2**20, post.other.multiplier, post.other.shift)
-            combined = left + right if post.elementwise is ElementwiseMode.ADD else left - right
-        least, most = post.result_limits.least, post.result_limits.most
-        result = post.result
-        return judge.requantised(
-            combined, result.multiplier, result.shift, result.zero, (least, most)
-        )
-
-    def elements(self, values: Any) -> list[list[list[int]]]:
-        return [
-            [[self.element(x, i, j, c) for c, x in enumerate(p)] for j, p in enumerate(row)]
-            for i, row in enumerate(values)
-        ]
-
-
-@st.composite
-def post_tasks(
-    draw: st.DrawFn, hardware: NvdlaConfiguration, out: tuple[int, int, int], requantise: bool
-) -> PostTask:
-    table = [
-        (draw(st.integers(-(2**16), 2**16)), draw(st.integers(2**30, 2**31 - 1)),
-         draw(st.integers(-12, 1)))
-        for _ in range(out[2])
-    ]  # fmt: skip
-    kind = draw(st.sampled_from(ElementwiseMode))
-    result = draw(scales((-18, -14) if kind is not ElementwiseMode.MULTIPLY else (-8, 0)))
-    post = Post(
-        requantise, TABLE_AT, draw(st.integers(-128, 127)), draw(limits()), kind,
-        surface(draw, hardware, out[0], out[1], SECOND_AT), draw(scales((-3, 0))),
-        draw(scales((-3, 0))), result, draw(limits()),
-        kind is not ElementwiseMode.NONE and draw(st.booleans()),
-    )  # fmt: skip
-    second = np.broadcast_to(drawn(draw, 1, 1, out[2]), out) if post.by_channel else None
-    return PostTask(post, table, drawn(draw, *out) if second is None else second)
-
-
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_convolutions_with_post_processing_equal_plain_python(
-    data: st.DataObject,
-) -> None:
-    task = data.draw(tasks())
-    layer = replace(task.layer, accumulators=Accumulators(0, 0))
-    after = data.draw(post_tasks(layer.hardware, task.out, True))
-    memories = task.memories()
-    after.prepare(memories)
-    memories.run(convolution_writes(layer, after.post))
-    assert memories.get(layer.output, task.out).tolist() == after.elements(task.sums())
-
-
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_windows_equal_plain_python(data: st.DataObject) -> None:
-    hardware = data.draw(st.sampled_from(OURS))
-    kind = data.draw(st.sampled_from(WindowKind))
-    window = [data.draw(st.integers(1, 4)) for _ in range(2)]
-    dilation = [data.draw(st.integers(1, 2)) if kind is WindowKind.DEPTHWISE else 1 for _ in "hw"]
-    stride = [data.draw(st.integers(1, 3)) for _ in range(2)]
-    size = [
-        (k - 1) * d + data.draw(st.integers(1, 5)) for k, d in zip(window, dilation, strict=True)
-    ]
-    before = [data.draw(st.integers(0, k - 1)) for k in window]
-    behind = [data.draw(st.integers(0, k - 1)) for k in window]
-    channels = data.draw(st.integers(1, 2 * hardware.memory_atom_bytes + 3))
-    multiplier = data.draw(st.integers(1, 2)) if kind is WindowKind.DEPTHWISE else 1
-    draw: Any = data.draw
-    layer = WindowLayer(
-        kind, size[1], size[0], channels, window[1], window[0],
-        surface(draw, hardware, size[0], size[1], 0), surface(draw, hardware, 16, 16, OUTPUT_AT),
-        stride[1], stride[0], dilation[1], dilation[0],
-        Padding(before[1], behind[1], before[0], behind[0]), data.draw(st.integers(-128, 127)),
-        multiplier, WEIGHTS_AT,
-    )  # fmt: skip
-    image = drawn(draw, size[0], size[1], channels)
-    weights = drawn(draw, window[0], window[1], channels * multiplier)
-    out = (layer.out_height, layer.out_width, layer.kernels)
-    taps = dict(zip(("window", "stride", "dilation", "before"), (window, stride, dilation, before),
-                    strict=True))  # fmt: skip
-    if kind is WindowKind.DEPTHWISE:
-        expected = judge.depthwise(
-            image.tolist(), weights.tolist(), out, multiplier, layer.pad_value, **taps
-        )
-    else:
-        expected = judge.pool(image.tolist(), out, kind is WindowKind.MEAN, **taps)
-    after = data.draw(post_tasks(hardware, out, kind is WindowKind.DEPTHWISE))
-    memories = Memories(hardware)
-    memories.put(layer.source, image)
-    memories.put_bytes(WEIGHTS_AT, weights.tobytes())
-    after.prepare(memories)
-    memories.run(window_writes(layer, after.post))
-    assert memories.get(layer.output, out).tolist() == after.elements(expected)
 
 
 def test_bytes_beside_the_output_stay_as_they_are() -> None:
@@ -406,8 +260,8 @@ REFUSED: tuple[tuple[tuple[Write, ...], str], ...] = (
     (convolution_writes(plain_layer())[-1:], "CDMA is started before"),
     (tuple(w for w in convolution_writes(plain_layer()) if w.starts != "CSC"), "before CSC"),
     (
-        (*convolution_writes(plain_layer())[:-1], Write("WINDOW.D_OP_ENABLE", 1)),
-        "WINDOW is started beside CACC, CDMA|WINDOW is started beside CACC, CMAC_A",
+        (*convolution_writes(plain_layer())[:-1], Write("SDP_RDMA.D_OP_ENABLE", 1)),
+        "SDP_RDMA is started beside CACC, CMAC_A",
     ),
     (convolution_writes(plain_layer(reuse=Reuse(data=True))), "a layer reuses data of"),
     (convolution_writes(plain_layer(kept_rows=1)), "in the buffer are none"),
@@ -419,14 +273,6 @@ REFUSED: tuple[tuple[tuple[Write, ...], str], ...] = (
         "a layer reuses data in 1 banks, and has 2",
     ),
     (convolution_writes(plain_layer(reuse=Reuse(weights=True))), "reuses weights that are not"),
-    (
-        window_writes(
-            WindowLayer(
-                WindowKind.DEPTHWISE, 4, 4, 8, 1, 1, Surface(32, 128), Surface(32, 128, OUTPUT_AT)
-            )
-        ),
-        "depthwise sums are not requantised",
-    ),
     (
         convolution_writes(plain_layer(source=Surface(32, 128, MEMORY_BYTES))),
         "a tensor takes bytes",
@@ -444,36 +290,20 @@ def test_a_stream_for_missing_data_is_refused(writes: tuple[Write, ...], message
 
 
 def test_a_missing_memory_is_an_error() -> None:
-    layer = plain_layer(source=Surface(32, 128, 0, NvdlaMemory.FEATURE_BUFFER))
-    with pytest.raises(BackendError, match="no memory FEATURE_BUFFER"):
+    source, output = Surface(128, 512, 0, NvdlaMemory.CVSRAM), Surface(128, 512, OUTPUT_AT)
+    layer = plain_layer(hardware=LARGE, source=source, output=output)
+    with pytest.raises(BackendError, match="no memory CVSRAM"):
         execute(
             to_bytes(convolution_writes(layer)),
             {NvdlaMemory.MAIN: np.zeros(MEMORY_BYTES, np.uint8)},
-            OURS[0],
+            LARGE,
         )
-
-
-@pytest.mark.parametrize(
-    "writes",
-    [
-        convolution_writes(plain_layer(), Post()),
-        window_writes(
-            WindowLayer(
-                WindowKind.MEAN, 4, 4, 8, 1, 1, Surface(32, 128), Surface(32, 128, OUTPUT_AT)
-            )
-        ),
-    ],
-)
-def test_nvdla_without_the_extension_refuses_its_registers(writes: tuple[Write, ...]) -> None:
-    with pytest.raises(BackendError, match="NVDLA small has no unit") as caught:
-        Memories(SMALL).run(writes)
-    assert caught.value.code == "nvdla-012"
 
 
 @given(data=st.data())
 def test_no_stream_does_harm(data: st.DataObject) -> None:
     """Whatever a word is, memory changes or an error of ours says why not."""
-    writes = list(convolution_writes(plain_layer(), Post()))
+    writes = list(convolution_writes(plain_layer()))
     place = data.draw(st.integers(0, len(writes) - 1))
     writes[place] = replace(writes[place], word=data.draw(st.integers(0, 2**32 - 1)))
     with suppress(PenstockError):

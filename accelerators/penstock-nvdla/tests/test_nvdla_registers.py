@@ -130,7 +130,7 @@ ILLEGAL: tuple[tuple[dict[str, Any], str], ...] = (
     ({"output": Surface(96, 960, 4)}, "address of the output is 4"),
     ({"weight_address": 128}, "the address of weights is 0x80"),
     ({"source": Surface(96, 960, 2**32)}, "an address is 0x100000000"),
-    ({"weight_memory": NvdlaMemory.FEATURE_BUFFER}, "second memory port"),
+    ({"weight_memory": NvdlaMemory.CVSRAM}, "second memory port"),
 )  # fmt: skip
 
 
@@ -188,7 +188,6 @@ ADDRESSES = {
     "CMAC_B.D_OP_ENABLE": 0x6008,
     "CACC.D_CLIP_CFG": 0x702C,
     "SDP.D_OP_ENABLE": 0x9038,
-    "POST.D_MODE": 0x4000C,
 }
 """Source: NVDLA's public address map of nv_small; ours, docs/nvdla.md."""
 

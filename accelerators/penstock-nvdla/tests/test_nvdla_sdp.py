@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from penstock.errors import BackendError, UnsupportedError
 from penstock.ir.tensor import Array
 from penstock_nvdla.configurations import LARGE, SMALL, NvdlaConfiguration
-from penstock_nvdla.extension import WINDOW
 from penstock_nvdla.layer import Conversion, NvdlaMemory, Padding, Surface
 from penstock_nvdla.model import execute
 from penstock_nvdla.pdp import POOLING, PoolingLayer, PoolingMethod
@@ -211,9 +210,9 @@ def test_pooling_decodes_as_it_was_encoded_and_text_separates_layers() -> None:
     ]
 
 
-def test_convolutions_and_windows_set_no_operands_of_units() -> None:
+def test_convolutions_set_no_operands_of_units() -> None:
     """Operands matter only if units are used; in streams, each register takes eight bytes."""
-    names = {*CONVOLUTION.names, *WINDOW.names}
+    names = set(CONVOLUTION.names)
     assert {name for name in names if name.startswith("SDP.D_DP_")} == {
         *("SDP.D_DP_BS_CFG", "SDP.D_DP_BN_CFG", "SDP.D_DP_EW_CFG"),
     }

@@ -9,11 +9,9 @@ import pytest
 
 from penstock import api
 from penstock.codegen.c_program import c_sources
-from penstock.errors import UsageError
 from penstock.execution import unpacked
 from penstock.toolchains.compiler import compile_objects
 from penstock.toolchains.cortex_m import zig_cortex_m
-from penstock_nvdla import feature_bytes
 
 ACCELERATORS = (
     "smv",
@@ -23,10 +21,9 @@ ACCELERATORS = (
     "pe_array",
     "ethos_u55",
     "ethos_u65_256",
-    "nvdla:config=small,extension=False",
-    "nvdla:config=large,extension=True",
-    "nvdla:feature_buffer=0",
-    "nvdla:feature_buffer=24k",
+    "nvdla:config=small",
+    "nvdla:config=large",
+    "nvdla:config=large,cvsram=24k",
 )
 DRIVER = b"""#include <stdint.h>
 struct ethosu_driver;
@@ -65,12 +62,3 @@ def _in_ram(path: Path) -> Counter[str]:
     with path.open("rb") as file:
         sections = elf_file.ELFFile(file).iter_sections()
         return Counter({s.name: s["sh_size"] for s in sections if s["sh_flags"] & 1})
-
-
-@pytest.mark.parametrize("config", ["small", "small_256", "large"])
-def test_nvdla_without_the_extension_has_no_feature_buffer(config: str) -> None:
-    bare: dict[str, object] = {"config": config, "extension": False, "feature_buffer": "own"}
-    assert feature_bytes(bare) == feature_bytes({**bare, "feature_buffer": "0"}) == 0
-    with pytest.raises(UsageError, match="must be 0") as caught:
-        feature_bytes({**bare, "feature_buffer": "24k"})
-    assert caught.value.code == "usage-102"

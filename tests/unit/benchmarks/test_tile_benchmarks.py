@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import pytest
-
 from benchmarks.compiled_partition import engine_cycles, main_bytes
 from benchmarks.tile_bounds import bounds
 from benchmarks.tiled_groups import tiled_groups
@@ -14,15 +12,15 @@ from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.options import BYTES, Options
-from penstock_nvdla.configurations import SMALL
+from penstock_nvdla.configurations import LARGE
 
-FEATURE_BUFFER_BYTES = 8 << 10
+CVSRAM_BYTES = 8 << 10
 
 
 @cache
 def compiled(model: Graph | str) -> Compilation:
     options = Options(partition="best", objective=BYTES)
-    nvdla = f"nvdla:config=small,feature_buffer={FEATURE_BUFFER_BYTES}"
+    nvdla = f"nvdla:config=large,cvsram={CVSRAM_BYTES}"
     return compile_request(api.request(model, "host", accelerators=(nvdla,), options=options))
 
 
@@ -30,10 +28,9 @@ def test_the_bounds_of_a_layer_are_its_points_and_its_weights() -> None:
     net = GraphBuilder("single")
     done = compiled(net.build(net.conv2d(net.input((1, 13, 13, 32)), 64, 3)))
     found = bounds(done)
-    sets = 9 * (32 // SMALL.atomic_c) * (64 // SMALL.atomic_k)
-    assert found.cycles == SMALL.extended(1, 0).buffer_port.latency_cycles + sets * 13 * 13
     weights, table, output = 9 * 32 * 64, 3 * 4 * 64, 13 * 13 * 64
-    assert 13 * 13 * 32 < FEATURE_BUFFER_BYTES < output
+    assert found.cycles == 9 * (64 // LARGE.atomic_k) * 13 * 13
+    assert 13 * 13 * 32 < CVSRAM_BYTES < output
     assert found.main_bytes == weights + table + output
 
 
@@ -42,13 +39,3 @@ def test_groups_in_tiles_do_not_beat_the_bounds() -> None:
     assert list(tiled_groups(done))
     assert bounds(done).cycles <= engine_cycles(done.schedule)
     assert bounds(done).main_bytes <= main_bytes(done.schedule)
-
-
-@pytest.mark.parametrize("banked", [False, True])
-def test_tensors_in_the_feature_buffer_are_not_in_the_bounds(banked: bool) -> None:
-    """All tensors of the network fit; weights and tables are read once."""
-    nvdla = f"nvdla:config=small,banked={banked}"
-    options = Options(partition="best", objective=BYTES)
-    request = api.request("zoo:resnet8", "host", accelerators=(nvdla,), options=options)
-    done = compile_request(request)
-    assert bounds(done).main_bytes == main_bytes(done.schedule)

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from command_line import CommandLine
 from penstock.scheduling.options import STRATEGY_NAMES
 
-NVDLA = ("--accelerator", "nvdla:config=large,extension=False", "--target", "host")
+NVDLA = ("--accelerator", "nvdla:config=large", "--target", "host")
 
 
 def test_it_states_each_partition_and_draws_its_groups(penstock: CommandLine) -> None:

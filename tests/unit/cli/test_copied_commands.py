@@ -21,7 +21,7 @@ LINES = (
     "zoo:lenet5 --no-accumulate --max-parts 7 --max-recompute 1.5 --order dfs --strict "
     "--accelerator dot4:sum_bytes=128",
     "zoo:lenet5 --accelerator nvdla --target host",
-    "zoo:lenet5 --accelerator nvdla --memory feature_buffer=1KiB",
+    "zoo:lenet5 --accelerator nvdla:config=large --memory cvsram=1KiB",
     "'a file.onnx' --dimension batch=1 --state a=b --incremental 2 --assume-int8 --io model",
     "zoo:lenet5 --name abc --clock 84.5MHz --kernels portable --no-plan-streaming",
     "net.onnx --size-limit 1MiB --plan-streaming",

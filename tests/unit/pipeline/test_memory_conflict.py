@@ -41,12 +41,12 @@ def test_a_stack_that_takes_the_budget_leaves_nothing(lenet: module.PlacedPoint)
 
 
 def test_a_memory_of_its_own_that_is_too_small_is_the_one_reported() -> None:
-    wanted = api.request("zoo:resnet8", accelerators=("nvdla:feature_buffer=own",))
+    wanted = api.request("zoo:resnet8", accelerators=("nvdla:config=large",))
     done = compile_request(wanted)
-    point = next(p for p in done.points if dict(p.others)["feature_buffer"].height_bytes > 64)
-    small = replace(wanted, target=wanted.target.resized({"feature_buffer": 64}))
+    point = next(p for p in done.points if dict(p.others)["cvsram"].height_bytes > 64)
+    small = replace(wanted, target=wanted.target.resized({"cvsram": 64}))
     found = memory_conflict(point, small)
-    assert (found.memory, found.available_bytes) == ("feature_buffer", 64)
+    assert (found.memory, found.available_bytes) == ("cvsram", 64)
     assert found.irreducible
 
 

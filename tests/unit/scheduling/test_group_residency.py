@@ -45,7 +45,7 @@ families = st.sampled_from(sorted(FAMILIES))
 @cache
 def compiled(network: str, partition: str, *, tiles: bool = True) -> Compilation:
     options = Options(partition=partition, tiles=tiles)
-    nvdla = f"nvdla:config=large,feature_buffer={ROOM_BYTES}"
+    nvdla = f"nvdla:config=large,cvsram={ROOM_BYTES}"
     return compile_request(
         api.request(network, "host", accelerators=(nvdla,), options=options, optimize="speed")
     )
@@ -75,7 +75,7 @@ def test_best_takes_no_more_cycles_than_another_partition(network: str) -> None:
     assert cycles["best"] == min(cycles.values()) < cycles["layer"]
 
 
-@pytest.mark.parametrize("accelerator", ["smv", "nvdla:extension=False", "ethos_u55"])
+@pytest.mark.parametrize("accelerator", ["smv", "nvdla", "ethos_u55"])
 def test_every_partition_compiles_without_second_memory(accelerator: str) -> None:
     cycles: dict[str, int] = {}
     for name in ("paper", RESIDENT, "cascades", "best"):

@@ -26,12 +26,11 @@ from penstock.uma import UnsupportedError
 
 # Registers by name and address, and the encoding of their fields.
 #
-# `nvdla_map.toml` lists NVDLA's own registers, `extension_map.toml` the registers of the units that
-# penstock adds to NVDLA.  In both, a table per unit gives the offset and the fields of each
-# register. A register is named UNIT.REGISTER and has 32 bits.
+# A table per unit gives the offset and the fields of each register.  A register is named
+# UNIT.REGISTER and has 32 bits.
 
 
-FILES = ("nvdla_map.toml", "extension_map.toml")
+FILE = "nvdla_map.toml"
 ENABLE = "D_OP_ENABLE"  # The register that starts a unit.
 
 
@@ -129,12 +128,11 @@ def registers_by_address() -> Mapping[int, Register]:
 
 
 def _read() -> Iterator[Register]:
-    for file in FILES:
-        units = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
-        for unit, rows in units.items():
-            base = rows.pop("base")
-            for name, (offset, *bits) in rows.items():
-                yield Register(f"{unit}.{name}", base + offset, tuple(map(_field, bits)))
+    units = tomllib.loads(Path(__file__).with_name(FILE).read_text("utf-8"))
+    for unit, rows in units.items():
+        base = rows.pop("base")
+        for name, (offset, *bits) in rows.items():
+            yield Register(f"{unit}.{name}", base + offset, tuple(map(_field, bits)))
 
 
 def _field(text: str) -> Field:

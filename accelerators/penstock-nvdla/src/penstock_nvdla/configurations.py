@@ -12,19 +12,10 @@ from dataclasses import dataclass, replace
 from penstock.uma import UsageError
 
 PREFIX = "nv_"  # The prefix of NVDLA's names for configurations.
-# The name of penstock's memory at the second memory port; see `Extension`.
-FEATURE_BUFFER = "feature_buffer"
 # The name of the memory at NVDLA's second port, which only some configurations have.
 CVSRAM = "cvsram"
 CVSRAM_BYTES = 512 << 10  # Its size belongs to the platform; this is the default.
-# By configuration, the number of banks of penstock's feature buffer and the bytes per bank.
-FEATURE_BANKS: Mapping[str, tuple[int, int]] = {
-    "small": (32, 4 << 10),
-    "small_256": (32, 4 << 10),
-    "large": (16, 32 << 10),
-}
-# By configuration, the bytes that each memory port transfers per cycle with the extension.
-EXTENDED_PORT_BYTES: Mapping[str, int] = {"small": 8, "small_256": 8, "large": 64}
+CVSRAM_BANK_BYTES = 32 << 10  # The size of its banks, if layers must not share them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +41,6 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Extension:
-    """The four units that penstock adds to NVDLA.  Unit POST post-processes results: it
-    requantises them with TFLite's arithmetic, and can combine them element by element with a second
-    tensor.  Unit WINDOW computes pooling and depthwise convolutions.  The sequencer queues layers,
-    and prefetches commands and constants of the next one.  The feature buffer is an on-chip memory
-    for tensors at the second memory port.
-
-    feature_banks: the number of single-port banks of the feature buffer.
-    feature_bank_bytes: the size of a bank in bytes.  A layer must not read and write the same bank;
-        if the size is 0, this is not checked.
-    """
-
-    feature_banks: int
-    feature_bank_bytes: int
-
-    @property
-    def feature_bytes(self) -> int:
-        """The size of the feature buffer in bytes."""
-        return self.feature_banks * self.feature_bank_bytes
-
-
-@dataclass(frozen=True, slots=True)
 class NvdlaConfiguration:
     """A configuration of the hardware.
 
@@ -90,8 +59,8 @@ class NvdlaConfiguration:
     accumulator_bits: the width in bits of the accumulators.
     delivered_bits: the width in bits to which the core saturates accumulators that it delivers to
         the following units.
-    extension: the units that penstock adds, such as pooling and a feature buffer; None for NVDLA
-        without them."""
+    sram_bank_bytes: the size in bytes of the single-port banks of the memory at the second port,
+        of which a layer must not read and write the same one; 0 if layers may do so."""
 
     name: str
     atomic_c: int
@@ -111,7 +80,7 @@ class NvdlaConfiguration:
     lookup_table: bool
     accumulator_bits: int = 34
     delivered_bits: int = 32
-    extension: Extension | None = None
+    sram_bank_bytes: int = 0
 
     def __hash__(self) -> int:
         return hash(self.name)  # tasks contain a configuration and serve as cache keys
@@ -132,26 +101,9 @@ class NvdlaConfiguration:
         return self.banks * self.bank_bytes
 
     @property
-    def buffer_port(self) -> NvdlaPort:
-        """The second memory port: NVDLA's own or, if it has none, that of the extension's feature
-        buffer."""
-        # It is NVDLA's second port if there is one.  Otherwise, it is a port without latency; its
-        # bandwidth in bytes per cycle is `atomic_c` or `memory_atom_bytes`, whichever is larger.
-        return self.sram or NvdlaPort(max(self.atomic_c, self.memory_atom_bytes), 0, 1)
-
-    @property
-    def has_second_memory(self) -> bool:
-        """Whether there is a second memory port: NVDLA's own, or one added by the extension."""
-        return self.sram is not None or self.extension is not None
-
-    def extended(self, feature_banks: int, feature_bank_bytes: int) -> NvdlaConfiguration:
-        """Return the configuration with the units that penstock adds to NVDLA, and a feature buffer
-        of `feature_banks` banks of `feature_bank_bytes` bytes."""
-        width = EXTENDED_PORT_BYTES[self.name]
-        sram = self.sram and replace(self.sram, bytes_per_cycle=width)
-        port = replace(self.memory, bytes_per_cycle=width)
-        extension = Extension(feature_banks, feature_bank_bytes)
-        return replace(self, memory=port, sram=sram, extension=extension)
+    def second_port(self) -> NvdlaPort:
+        """The second memory port; the first one if there is no other."""
+        return self.sram or self.memory
 
 
 SMALL = NvdlaConfiguration(

@@ -1,5 +1,5 @@
 """fused: kernels that run a group of layers tile by tile (`fused.py`), with the inner tensors
-(those between the layers) in the feature buffer.
+(those between the layers) in CVSRAM.
 
 The strategy compares tiles of several sizes and takes the one of least cost that fits."""
 
@@ -13,7 +13,6 @@ from itertools import accumulate, pairwise, product
 from typing import NamedTuple
 
 from penstock.uma import (
-    AcceleratorTarget,
     Array,
     Breakdown,
     Command,
@@ -25,11 +24,10 @@ from penstock.uma import (
     PlacedCall,
     TensorRows,
 )
-from penstock_nvdla.configurations import CVSRAM, FEATURE_BUFFER
+from penstock_nvdla.configurations import CVSRAM
 from penstock_nvdla.dataflow import task_cycles
 from penstock_nvdla.kernels import tasks
 from penstock_nvdla.task import Task
-from penstock_nvdla.unextended_task import UnextendedTask
 
 # The layers of a group that run tile by tile, and the part of each tensor of a tile.
 #
@@ -172,11 +170,11 @@ class LayerGroup:
     @property
     def is_regular(self) -> bool:
         """Whether all outputs have the same rows and columns, and no layer fills packs with pixels
-        (`UnextendedTask.spreads`)."""
+        (`Task.spreads`)."""
         every = (self.tensors[name] for name in self.outputs)
         tasks = (task for layer in self.layers for task, _ in layer.tasks)
         return all((one.height, one.width) == self.size for one in every) and not any(
-            isinstance(task, UnextendedTask) and task.spreads for task in tasks
+            task.spreads for task in tasks
         )
 
     def packs_before(self, output: str) -> int:
@@ -230,7 +228,8 @@ class LayerGroup:
                     for name in (*names, layer.output)
                 ]
                 small = replace(
-                    in_tiles(task.cropped(*out)),
+                    task.cropped(*out),
+                    gathered_bytes=0,
                     in_span=widths[0],
                     second_span=widths[1] if len(names) > 1 else 0,
                     out_span=widths[-1],
@@ -283,11 +282,6 @@ class LayerGroup:
                     known = found.get(name, span)
                     found[name] = min(span[0], known[0]), max(span[1], known[1])
         return found
-
-
-def in_tiles(task: Task) -> Task:
-    """Return a task whose rows have a constant pitch, so that none are copied to scratch."""
-    return replace(task, gathered_bytes=0) if isinstance(task, UnextendedTask) else task
 
 
 def _reads(task: Task, out: Interval, *, by_columns: bool) -> Interval:
@@ -356,7 +350,7 @@ class TilePlan:
 
     offsets: the offset in bytes of each inner tensor in the group's workspace, by name.
     scratch: the offset in bytes of the scratch memory of layers, which follows the tensors.
-    size_bytes: the size of the workspace, a part of the feature buffer that all tiles use."""
+    size_bytes: the size of the workspace, a part of CVSRAM that all tiles use."""
 
     size: TileSize
     offsets: Mapping[str, int]
@@ -368,7 +362,7 @@ def tile_plan(group: LayerGroup, size: TileSize, bank_bytes: int) -> TilePlan:
     """Return a plan that assigns the inner tensors of a group to offsets in the workspace.
 
     size: the largest number of rows and columns of a tile.
-    bank_bytes: the size of a bank of the feature buffer."""
+    bank_bytes: the size of a bank of CVSRAM."""
     # A tensor has the same offset in all tiles.  Its space suffices for every tile, and is rounded
     # up to whole banks.  Two tensors that are live at the same time (`_live_together`) do not
     # overlap, and so share no bank; other tensors may share memory.  Tensors are placed in
@@ -396,15 +390,13 @@ def _scratch_bytes(group: LayerGroup, size: TileSize) -> int:
     """The most scratch memory in bytes that a layer of a tile needs."""
     tasks = (task for layer in group.layers for task, _ in layer.tasks)
     parts = zip(tasks, group.row_parts(size), group.column_parts(size), strict=True)
-    return max(
-        _scratch_of(_part(task, row, column))
+    every = (
+        _part(task, row, column).scratch_bytes
         for task, rows, columns in parts
+        if task.adds
         for row, column in product(rows, columns)
     )
-
-
-def _scratch_of(task: Task) -> int:
-    return task.scratch_bytes if isinstance(task, UnextendedTask) else 0
+    return max(every, default=0)
 
 
 def _live_together(group: LayerGroup, one: str, other: str) -> bool:
@@ -420,7 +412,7 @@ def tiled_cycles(
 ) -> Breakdown:
     """Return the cycles of a group that runs in tiles.
 
-    inside: the inputs and outputs of the group that are in the feature buffer, by name."""
+    inside: the inputs and outputs of the group that are in CVSRAM, by name."""
     return parts_cycles(group, group.row_parts(size), group.column_parts(size), inside)
 
 
@@ -432,7 +424,7 @@ def parts_cycles(
 ) -> Breakdown:
     """Return the cycles of a group whose tasks run once for each tile.
 
-    inside: the inputs and outputs of the group that are in the feature buffer, by name."""
+    inside: the inputs and outputs of the group that are in CVSRAM, by name."""
     every = [
         (task, _buffered(group, layer, names, inside))
         for layer in group.layers
@@ -473,7 +465,8 @@ def _part_cycles(
 
 def _part(task: Task, rows: AxisPart, columns: AxisPart) -> Task:
     return replace(
-        in_tiles(task),
+        task,
+        gathered_bytes=0,
         in_h=rows.input,
         in_w=columns.input,
         out_h=rows.output,
@@ -486,7 +479,7 @@ def _part(task: Task, rows: AxisPart, columns: AxisPart) -> Task:
 def _buffered(
     group: LayerGroup, layer: GroupLayer, inputs: Sequence[str], inside: frozenset[str]
 ) -> frozenset[str]:
-    """Which tensors of a task of `layer` are in the feature buffer, each named by its field
+    """Which tensors of a task of `layer` are in CVSRAM, each named by its field
     of `LayerTraffic`: "features", "second" or "output"."""
     names = (*zip(("features", "second"), inputs, strict=False), ("output", layer.output))
     found = (f for f, name in names if name in inside or group.is_inner(name))
@@ -500,7 +493,7 @@ def best_plan(group: LayerGroup, capacity_bytes: int, bank_bytes: int) -> TilePl
     The result is None if no size of tiles fits.  For each number of columns, only the largest
     number of rows that fits is considered.
 
-    capacity_bytes, bank_bytes: the size of the feature buffer, and of one of its banks."""
+    capacity_bytes, bank_bytes: the size of CVSRAM, and of one of its banks."""
     height, width = group.size
     found: list[tuple[float, float, TilePlan]] = []
     heights = axis_shares(height)
@@ -591,20 +584,15 @@ class _Tile:
 
 
 def chosen_plan(offloaded: Offloaded) -> TilePlan | None:
-    """Return the tiles in which a group runs; None if none fit the feature buffer."""
+    """Return the tiles in which a group runs; None if none fit CVSRAM."""
     if "plan" not in offloaded.cache:
         group, found = layer_group(offloaded), None
-        buffer = offloaded.target.memories.get(second_memory(offloaded.target))
+        buffer = offloaded.target.memories.get(CVSRAM)
         if buffer is not None and group.is_regular:
             bank = buffer.bank_bytes or group.atom_bytes
             found = best_plan(group, buffer.size_bytes // bank * bank, bank)
         offloaded.cache["plan"] = found
     return offloaded.cache["plan"]
-
-
-def second_memory(target: AcceleratorTarget) -> str:
-    """Return the name of the memory at the second port."""
-    return FEATURE_BUFFER if target.attrs["extension"] else CVSRAM
 
 
 def _plan(offloaded: Offloaded) -> TilePlan:
@@ -614,15 +602,14 @@ def _plan(offloaded: Offloaded) -> TilePlan:
 
 
 def workspace_bytes(offloaded: Offloaded) -> int:
-    """Return the bytes of the feature buffer in which a group stores its inner tensors."""
+    """Return the bytes of CVSRAM in which a group stores its inner tensors."""
     return _plan(offloaded).size_bytes
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:
     """Return the cycles of a group.  A single call computes all of its rows, whatever `rows` is."""
     del rows
-    second = second_memory(offloaded.target)
-    buffered = [memory == second for memory in offloaded.memory_assignment]
+    buffered = [memory == CVSRAM for memory in offloaded.memory_assignment]
     return _cycles(offloaded, buffered)
 
 
@@ -652,8 +639,8 @@ def traffic(offloaded: Offloaded, first: int, end: int) -> Mapping[str, int]:
     for rows in group.rows(size):
         for columns in group.columns(size):
             for one in group.tasks(rows, columns, size):
-                for _, moved in one.task.layers_with_traffic(0, one.task.out_h):
-                    total.update(asdict(moved))
+                for step in one.task.even_steps(0, one.task.out_h):
+                    total.update(asdict(step.traffic))
     return total
 
 

@@ -199,10 +199,9 @@ COUNTS = (
 class NvdlaMemory(IntEnum):
     """A memory; each value is its code in register fields.
 
-    FEATURE_BUFFER is the on-chip memory at the second memory port.  Not every configuration of
-    NVDLA has one; penstock's extension adds it to all."""
+    CVSRAM is the memory at the second memory port, which only some configurations have."""
 
-    FEATURE_BUFFER = 0
+    CVSRAM = 0
     MAIN = 1
 
 
@@ -284,9 +283,8 @@ class Accumulators:
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """NVDLA's own conversion of an accumulator a to an output element: (a - offset) * scale >>
-    shift, rounded and saturated to int8.  Layers with the extension's post-processing (`Post`) are
-    requantised instead.  `nan_to_zero` is a register bit for floating point and has no effect on
-    int8."""
+    shift, rounded and saturated to int8.  `nan_to_zero` is a register bit for floating point and
+    has no effect on int8."""
 
     offset: int = 0
     scale: int = 1
@@ -556,7 +554,7 @@ def _address_faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
             f"it must be a multiple of {WEIGHT_ALIGNMENT_BYTES}",
         )
     used = (layer.source.memory, layer.output.memory, layer.weight_memory)
-    if NvdlaMemory.FEATURE_BUFFER in used and not layer.hardware.has_second_memory:
+    if NvdlaMemory.CVSRAM in used and layer.hardware.sram is None:
         yield "a tensor lies at the second memory port", "the configuration has but one"
     most = 1 << layer.hardware.address_bits
     for address in (layer.source.address, layer.output.address, layer.weight_address):

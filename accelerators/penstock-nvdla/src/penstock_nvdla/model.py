@@ -1,4 +1,4 @@
-"""model: a functional model of NVDLA's convolution core and of penstock's extension, on bytes.
+"""model: a functional model of NVDLA, on bytes.
 
 `execute` runs a stream of register writes on memories.  It decodes registers, reads features and
 weights in the hardware's memory layouts, and writes outputs; it shares no code with the encoder of
@@ -17,15 +17,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.uma import Array, requantise, rounding_shift
+from penstock.uma import Array, rounding_shift
 from penstock_nvdla.arithmetic import (
     Sums,
-    combined,
     converted,
-    depthwise,
     elements_by_tap,
     int8,
-    pooled,
     pooled_by_pdp,
     processed,
     weighted_sum,
@@ -34,16 +31,6 @@ from penstock_nvdla.arithmetic import (
 )
 from penstock_nvdla.buffer import ConvolutionBuffer
 from penstock_nvdla.configurations import NvdlaConfiguration
-from penstock_nvdla.extension import (
-    POST,
-    TABLE_ROW_BYTES,
-    WINDOW,
-    ElementwiseMode,
-    HardwareLayer,
-    Post,
-    WindowKind,
-    WindowLayer,
-)
 from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory, Surface
 from penstock_nvdla.packing import pack_features, unpack_features
 from penstock_nvdla.pdp import POOLING
@@ -60,21 +47,17 @@ from penstock_nvdla.sdp import (
     per_channel,
 )
 from penstock_nvdla.sequencer import FeaturePlace, Sequencer, check_ports
+from penstock_nvdla.sizes import HardwareLayer, LayerTraffic
 from penstock_nvdla.stream import completes, from_bytes, invalid_stream
-from penstock_nvdla.task import LayerTraffic
 
 Memories = Mapping[NvdlaMemory, Array]  # The contents of each memory as uint8, from address 0 on.
 
 # For each unit that reads the input from memory, the units that must be started with it.
 PIPELINES = {
     "CDMA": frozenset(UNITS),
-    "WINDOW": frozenset({"WINDOW", "SDP"}),
     "SDP_RDMA": frozenset({"SDP_RDMA", "SDP"}),
     "PDP_RDMA": frozenset({"PDP_RDMA", "PDP"}),
 }
-# For each of them, the units that may be started in addition.
-OPTIONAL = {"CDMA": frozenset({"POST", "SDP_RDMA"}), "WINDOW": frozenset({"POST"})}
-EXTENSION = frozenset({"POST", "WINDOW"})  # The units of the extension.
 
 
 @dataclass
@@ -83,26 +66,21 @@ class Device:
 
     memories: the contents of each memory, from address 0 on.
     words: the word last written to each register, by register name.
-    other_words: the same for a second group of registers.  The sequencer of the extension exchanges
-        both groups after each layer; without a sequencer, only one group is used.
     started: the units that have been started for the next layer.
     buffer: the contents of the convolution buffer.
     moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
     sequencer: counts the cycles of layers; None if they are not counted.
     port_bytes: the bytes that the present layer has transferred, by memory.
-    sources: the memories from which the present layer has read features.
-    read: the places in the feature buffer from which it has read features."""
+    read: the places from which it has read features."""
 
     hardware: NvdlaConfiguration
     memories: Memories
     words: dict[str, int] = field(default_factory=dict[str, int])
-    other_words: dict[str, int] = field(default_factory=dict[str, int])
     started: set[str] = field(default_factory=set[str])
     buffer: ConvolutionBuffer = field(default_factory=ConvolutionBuffer)
     moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
     sequencer: Sequencer | None = None
     port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
-    sources: set[NvdlaMemory] = field(default_factory=set[NvdlaMemory])
     read: list[FeaturePlace] = field(default_factory=list[FeaturePlace])
 
     def memory(self, which: NvdlaMemory) -> Array:
@@ -114,11 +92,12 @@ class Device:
     def run(self, source: str) -> None:
         """Execute the layer whose units have been started.
 
-        source: the unit that was started last, "CDMA" or "WINDOW"; it reads the input.
+        source: the unit that was started last, such as "CDMA"; it reads the input.
 
         Raises BackendError if the units started do not form a layer."""
         missing = PIPELINES[source] - self.started
-        stray = self.started - PIPELINES[source] - OPTIONAL.get(source, frozenset())
+        optional = {"SDP_RDMA"} if source == "CDMA" else set[str]()
+        stray = self.started - PIPELINES[source] - optional
         if missing or stray:
             named = ", ".join(sorted(missing or stray))
             raise invalid_stream(
@@ -126,42 +105,22 @@ class Device:
                 "the units of one layer, and no others, are started in reverse order of the data "
                 "flow",
             )
-        if self.hardware.extension is None and EXTENSION & self.started:
-            raise invalid_stream(
-                f"NVDLA {self.hardware.name} has no unit {min(EXTENSION & self.started)}",
-                "the configuration has no extension",
-            )
-        post = POST.decode(self.words) if "POST" in self.started else None
         self.moved.append(Counter())
         self.port_bytes.clear()
-        self.sources.clear()
         self.read.clear()
-        layer, elements = self._computed(source, post)
+        layer, elements = self._computed(source)
         atom = self.hardware.memory_atom_bytes
         rows, columns, channels = elements.shape
         check_ports(self.hardware, self.read, (layer.output, (rows, columns, channels)))
-        sram_bytes = self.port_bytes[NvdlaMemory.FEATURE_BUFFER]
+        sram_bytes = self.port_bytes[NvdlaMemory.CVSRAM]
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self._count_features("output", layer.output.memory, elements)
         if self.sequencer is not None:
-            combines = post is not None and post.elementwise is not ElementwiseMode.NONE
             moved = LayerTraffic(**self.moved[-1])
-            self.sequencer.run(
-                self.hardware,
-                layer,
-                self.port_bytes,
-                self.sources,
-                moved,
-                sram_bytes=sram_bytes,
-                combines=combines,
-            )
-            self.words, self.other_words = self.other_words, self.words
+            self.sequencer.run(self.hardware, layer, self.port_bytes, moved, sram_bytes)
         self.started.clear()
 
-    def _computed(self, source: str, post: Post | None) -> tuple[HardwareLayer, Array]:
-        if source == "WINDOW":
-            window = WINDOW.decode(self.words)
-            return window, self._window_results(window, post)
+    def _computed(self, source: str) -> tuple[HardwareLayer, Array]:
         if source == "PDP_RDMA":
             pooling = POOLING.decode(self.words)
             shape = (pooling.height, pooling.width, whole_packs(pooling.channels, self.hardware))
@@ -184,8 +143,6 @@ class Device:
             return layer, converted(self._operated(sums), layer.conversion)
         layer = decode(self.words, self.hardware)
         sums = self._delivered(layer)
-        if post is not None:
-            return layer, self._post_processed(post, sums)
         return layer, converted(with_unused_channels(sums, self.hardware), layer.conversion)
 
     def _operated(self, values: Sums) -> Sums:
@@ -234,7 +191,6 @@ class Device:
         atom = self.hardware.memory_atom_bytes
         found = unpack_features(self.memory(surface.memory), surface, shape, atom)
         self._count_features(what, surface.memory, found)
-        self.sources.add(surface.memory)
         self.read.append((surface, shape))
         return found
 
@@ -279,45 +235,6 @@ class Device:
         found = rounding_shift(totals.astype(np.int64), layer.accumulators.truncate)
         bits = self.hardware.delivered_bits - 1
         return np.clip(found, -(1 << bits), (1 << bits) - 1)
-
-    def _window_results(self, layer: WindowLayer, post: Post | None) -> Array:
-        """The int8 results of a layer of pooling or depthwise convolution."""
-        shape = (layer.height, layer.width, layer.channels)
-        image = self._read_features("features", layer.source, shape)
-        if layer.kind is not WindowKind.DEPTHWISE:
-            found = pooled(image, layer)
-            return self._post_processed(post, found) if post else found.astype(np.int8)
-        if post is None or not post.requantise:
-            raise invalid_stream(
-                "depthwise sums are not requantised", "only unit POST makes elements of them"
-            )
-        size = layer.window_height * layer.window_width * layer.kernels
-        content = self._read_bytes("weights", NvdlaMemory.MAIN, layer.weight_address, size)
-        shape = layer.window_height, layer.window_width, layer.kernels
-        weights = content.view(np.int8).reshape(shape)
-        return self._post_processed(post, depthwise(image, weights, layer))
-
-    def _post_processed(self, post: Post, values: Sums) -> Array:
-        """The int8 elements that post-processing computes from the results of a layer."""
-        # Accumulators are first requantised to elements.  Elements are then clamped to
-        # `post.limits`, and combined with a second tensor if `post.elementwise` selects an
-        # operation.
-        channels = values.shape[2]
-        if post.requantise:
-            at, size = post.table_address, channels * TABLE_ROW_BYTES
-            content = self._read_bytes("table", NvdlaMemory.MAIN, at, size)
-            table = np.frombuffer(content.tobytes(), "<i4").reshape(channels, 3).astype(np.int64)
-            bias, multiplier, shift = table.T
-            limits = (post.limits.least, post.limits.most)
-            elements = requantise(values + bias, multiplier, shift, post.zero, limits)
-        else:
-            elements = np.clip(values, post.limits.least, post.limits.most).astype(np.int8)
-        if post.elementwise is ElementwiseMode.NONE:
-            return elements
-        if post.by_channel:
-            single = self._read_bytes("table", NvdlaMemory.MAIN, post.second.address, channels)
-            return combined(elements, single.view(np.int8), post)
-        return combined(elements, self._read_features("second", post.second, values.shape), post)
 
 
 def execute(

@@ -3,25 +3,12 @@
  * memory again. */
 #include "nvdla.h"
 
-#include <string.h>
-
-#include "kernels/fixedpoint.h"
-
 enum {
     CDMA_START = 0x03010, CDMA_SIZE = 0x0301c, CDMA_CHANNELS = 0x03020, CDMA_SOURCE = 0x03034,
     CDMA_LINES = 0x03040, CDMA_SURFACES = 0x03048, CDMA_WEIGHTS = 0x0307c, CDMA_STRIDE = 0x030b0,
     CDMA_PADDING = 0x030b4, CDMA_PAD_VALUE = 0x030b8, CSC_SIZE = 0x04014, CSC_TAPS = 0x0402c, CSC_DILATION = 0x04050,
     SDP_WIDTH = 0x0903c, SDP_HEIGHT = 0x09040, SDP_CHANNELS = 0x09044, SDP_TARGET = 0x09048,
     SDP_LINES = 0x09050, SDP_SURFACES = 0x09054,
-    POST_MODE = 0x4000c, POST_TABLE = 0x40010, POST_ZERO = 0x40018, POST_RANGE = 0x4001c,
-    POST_SECOND = 0x40024, POST_LINES = 0x4002c, POST_SURFACES = 0x40030,
-    POST_FIRST_SCALE = 0x40034, POST_SECOND_SCALE = 0x40040, POST_RESULT_SCALE = 0x4004c,
-    POST_RESULT_RANGE = 0x40058,
-    WINDOW_START = 0x41008, WINDOW_MODE = 0x4100c, WINDOW_SIZE = 0x41010,
-    WINDOW_CHANNELS = 0x41014, WINDOW_SOURCE = 0x4101c, WINDOW_LINES = 0x41024,
-    WINDOW_SURFACES = 0x41028, WINDOW_TAPS = 0x4102c, WINDOW_STRIDE = 0x41030,
-    WINDOW_DILATION = 0x41034, WINDOW_PADDING = 0x41038, WINDOW_PAD_VALUE = 0x41040,
-    WINDOW_MULTIPLIER = 0x41044, WINDOW_WEIGHTS = 0x41048,
     SDP_RDMA_START = 0x08008, SDP_SOURCE = 0x08018, SDP_SOURCE_LINES = 0x08020,
     SDP_SOURCE_SURFACES = 0x08024, SDP_FLYING = 0x08070,
     Y_MODE = 0x09080, Y_OFFSET = 0x0908c, Y_SCALE = 0x09090, Y_SHIFT = 0x09094, Y_FACTOR = 0x0909c,
@@ -38,18 +25,14 @@ static const struct {
 } unit_registers[] = {{0x09058, 0x0905c, 0x09064, 0x09068, 0x08028, 0x0802c, 0x08034, 0x08038},
                       {0x0906c, 0x09070, 0x09078, 0x0907c, 0x08040, 0x08044, 0x0804c, 0x08050}};
 enum { UNREAD = 1, IN_MEMORY = 1, BYPASS = 1, SKIP_ADDITION = 2, SKIP_MULTIPLICATION = 16, SKIP_CLAMP = 64, PER_ELEMENT = 16 };
-enum { LARGEST, MEAN, DEPTHWISE };
-enum { ONE, ADD, SUBTRACT, MULTIPLY };
 
-/* Set in a base that is in the feature buffer; ignored here because there is one address space. */
-#define IN_FEATURE_BUFFER 0x80000000u
+/* Set in a base that is in the memory at the second port; ignored here because there is one address space. */
+#define IN_CVSRAM 0x80000000u
 
-/* For each configuration: input channels and kernels processed per cycle, and channels per pack.
- * The configurations follow without the extension. */
-enum { EXTENDED = 3 };
+/* For each configuration: input channels and kernels processed per cycle, and channels per pack. */
 static const struct {
     int32_t channels, kernels, pack;
-} atoms[] = {{8, 8, 8}, {32, 8, 8}, {64, 32, 32}, {8, 8, 8}, {32, 8, 8}, {64, 32, 32}};
+} atoms[] = {{8, 8, 8}, {32, 8, 8}, {64, 32, 32}};
 
 /* The running stream; writes before `at` have been executed. */
 static struct {
@@ -91,7 +74,7 @@ static int8_t *place(uint32_t address) {
     const int32_t write = write_of(address);
     for (int32_t k = 0; k < run.place_count; k++) {
         if (word(run.places + 8 * k) == (uint32_t)write) {
-            return (int8_t *)run.bases[word(run.places + 8 * k + 4) & ~IN_FEATURE_BUFFER] + value(address);
+            return (int8_t *)run.bases[word(run.places + 8 * k + 4) & ~IN_CVSRAM] + value(address);
         }
     }
     __builtin_trap();
@@ -125,31 +108,22 @@ static struct {
     int32_t left, top, pad_value;
 } w;
 
-/* The input element at tap (k, l) of output (row, column), or the padding value if it is not
- * inside. */
-static int32_t under(int32_t row, int32_t column, int32_t k, int32_t l, int32_t channel,
-                     int *inside) {
+/* The input element at tap (k, l) of output (row, column), or the padding value. */
+static int32_t under(int32_t row, int32_t column, int32_t k, int32_t l, int32_t channel) {
     const int32_t y = row * w.stride_h - w.top + k * w.dilation_h;
     const int32_t x = column * w.stride_w - w.left + l * w.dilation_w;
-    *inside = y >= 0 && y < w.height && x >= 0 && x < w.width;
-    return *inside ? *element(&w.x, y, x, channel) : w.pad_value;
+    const int inside = y >= 0 && y < w.height && x >= 0 && x < w.width;
+    return inside ? *element(&w.x, y, x, channel) : w.pad_value;
 }
 
-/* Post-processing settings of a layer. */
-static struct {
-    int32_t requantises, mode, by_channel;
-    const int8_t *table;
-    surface second, target;
-} post;
-
-/* SDP without the extension: unit X1 or X2. */
+/* SDP: unit X1 or X2. */
 typedef struct {
     int32_t mode, left, right, per_element, addend_in_memory, addend, factor_in_memory, factor;
     const int8_t *operands;
     surface second;
 } unit;
 
-/* SDP without the extension: unit Y, which scales and adds an element of a second tensor or an
+/* SDP: unit Y, which scales and adds an element of a second tensor or an
  * operand of the channel. */
 typedef struct {
     int32_t bypass, by_channel, factor, right, offset, scale, shift;
@@ -309,53 +283,6 @@ static void pdp_layer(void) {
     }
 }
 
-static int32_t clamp_to(uint32_t range, int32_t x) {
-    const uint32_t ends = value(range);
-    return penstock_clamp(x, (int8_t)(uint8_t)ends, (int8_t)(uint8_t)(ends >> 8));
-}
-
-static int32_t table(int32_t channel, int32_t column) {
-    return (int32_t)word((const uint8_t *)post.table + 12 * channel + 4 * column);
-}
-
-static int32_t scaled(uint32_t scale, int32_t x) {
-    return penstock_multiply(x, (int32_t)value(scale + 4), (int32_t)value(scale + 8));
-}
-
-/* Element-wise sum, difference or product with an element of the second tensor. */
-static int32_t combined(int32_t first, int32_t second) {
-    const int32_t a = first - (int32_t)value(POST_FIRST_SCALE);
-    const int32_t b = second - (int32_t)value(POST_SECOND_SCALE);
-    int32_t found = a * b;
-    if (post.mode != MULTIPLY) {
-        const int32_t term = scaled(POST_SECOND_SCALE, b * (1 << 20));
-        found = scaled(POST_FIRST_SCALE, a * (1 << 20)) + (post.mode == ADD ? term : -term);
-    }
-    return clamp_to(POST_RESULT_RANGE,
-                    scaled(POST_RESULT_SCALE, found) + (int32_t)value(POST_RESULT_SCALE));
-}
-
-/* Post-processes a sum or an element, and writes the result. */
-static void put(int32_t row, int32_t column, int32_t channel, int32_t x) {
-    if (post.requantises) {
-        x = penstock_multiply(x + table(channel, 0), table(channel, 1), table(channel, 2));
-        x += (int32_t)value(POST_ZERO);
-    }
-    x = clamp_to(POST_RANGE, x);
-    if (post.mode != ONE) {
-        x = combined(x, post.by_channel ? post.second.base[channel]
-                                        : *element(&post.second, row, column, channel));
-    }
-    *element(&post.target, row, column, channel) = (int8_t)x;
-}
-
-/* Writes zeros to the unused channels of the last pack. */
-static void fill(int32_t row, int32_t column, int32_t channels) {
-    for (int32_t c = channels; c % atoms[run.configuration].pack != 0; c++) {
-        *element(&post.target, row, column, c) = 0;
-    }
-}
-
 /* Offset of the weight of kernel o for tap `tap` and channel c. */
 static int32_t weight_at(int32_t kernels, int32_t taps, int32_t o, int32_t tap, int32_t c) {
     const int32_t group = atoms[run.configuration].kernels;
@@ -374,8 +301,7 @@ static int32_t convolved(const int8_t *weights, int32_t kernels, int32_t row, in
     for (int32_t k = 0; k < w.taps_h; k++) {
         for (int32_t l = 0; l < w.taps_w; l++) {
             for (int32_t c = 0; c < w.channels; c++) {
-                int inside;
-                const int32_t x = under(row, column, k, l, c, &inside);
+                const int32_t x = under(row, column, k, l, c);
                 sum += x * weights[weight_at(kernels, w.taps_h * w.taps_w, o, k * w.taps_w + l, c)];
             }
         }
@@ -383,94 +309,33 @@ static int32_t convolved(const int8_t *weights, int32_t kernels, int32_t row, in
     return sum;
 }
 
-static int32_t moved_window(int32_t kind, const int8_t *weights, int32_t row, int32_t column,
-                            int32_t o, int32_t outputs) {
-    const int32_t channel = o / (outputs / w.channels);
-    int32_t largest = -128;
-    int32_t sum = 0;
-    int32_t count = 0;
-    for (int32_t k = 0; k < w.taps_h; k++) {
-        for (int32_t l = 0; l < w.taps_w; l++) {
-            int inside;
-            const int32_t x = under(row, column, k, l, channel, &inside);
-            if (kind == DEPTHWISE) {
-                sum += x * weights[(k * w.taps_w + l) * outputs + o];
-            } else if (inside) {
-                largest = x > largest ? x : largest;
-                sum += x;
-                count++;
-            }
-        }
-    }
-    if (kind != MEAN) {
-        return kind == LARGEST ? largest : sum;
-    }
-    return sum > 0 ? (sum + count / 2) / count : -((count / 2 - sum) / count);
-}
-
-/* Runs the layer that a write to a start register triggers. */
-static void layer(int is_convolution) {
-    const int8_t *weights = NULL;
-    const int32_t kind = is_convolution ? DEPTHWISE : (int32_t)value(WINDOW_MODE);
-    const uint32_t size = is_convolution ? CDMA_SIZE : WINDOW_SIZE;
-    const uint32_t taps = is_convolution ? CSC_TAPS : WINDOW_TAPS;
-    const uint32_t stride = is_convolution ? CDMA_STRIDE : WINDOW_STRIDE;
-    const uint32_t dilation = is_convolution ? CSC_DILATION : WINDOW_DILATION;
-    w.width = lower(size) + 1;
-    w.height = upper(size) + 1;
-    w.taps_w = lower(taps) + 1;
-    w.taps_h = upper(taps) + 1;
-    w.stride_w = lower(stride) + 1;
-    w.stride_h = upper(stride) + 1;
-    w.dilation_w = lower(dilation) + 1;
-    w.dilation_h = upper(dilation) + 1;
-    if (is_convolution) {
-        w.x = surface_of(CDMA_SOURCE, CDMA_LINES, CDMA_SURFACES);
-        w.channels = (int32_t)value(CDMA_CHANNELS) + 1;
-        const int32_t kept = upper(CSC_SIZE) + 1 - w.height; /* rows still in the convolution buffer */
-        w.height += kept;
-        w.x.base -= kept * w.x.lines;
-        w.left = lower(CDMA_PADDING) & 31;
-        w.top = upper(CDMA_PADDING) & 31;
-        w.pad_value = (int8_t)(uint8_t)value(CDMA_PAD_VALUE);
-        weights = place(CDMA_WEIGHTS);
-    } else {
-        w.x = surface_of(WINDOW_SOURCE, WINDOW_LINES, WINDOW_SURFACES);
-        w.channels = (int32_t)value(WINDOW_CHANNELS) + 1;
-        w.left = lower(WINDOW_PADDING);
-        w.top = upper(WINDOW_PADDING);
-        w.pad_value = (int8_t)(uint8_t)value(WINDOW_PAD_VALUE);
-        weights = kind == DEPTHWISE ? place(WINDOW_WEIGHTS) : NULL;
-    }
+/* Runs a convolution layer. */
+static void convolution_layer(void) {
+    w.width = lower(CDMA_SIZE) + 1;
+    w.height = upper(CDMA_SIZE) + 1;
+    w.taps_w = lower(CSC_TAPS) + 1;
+    w.taps_h = upper(CSC_TAPS) + 1;
+    w.stride_w = lower(CDMA_STRIDE) + 1;
+    w.stride_h = upper(CDMA_STRIDE) + 1;
+    w.dilation_w = lower(CSC_DILATION) + 1;
+    w.dilation_h = upper(CSC_DILATION) + 1;
+    w.x = surface_of(CDMA_SOURCE, CDMA_LINES, CDMA_SURFACES);
+    w.channels = (int32_t)value(CDMA_CHANNELS) + 1;
+    const int32_t kept = upper(CSC_SIZE) + 1 - w.height; /* rows still in the convolution buffer */
+    w.height += kept;
+    w.x.base -= kept * w.x.lines;
+    w.left = lower(CDMA_PADDING) & 31;
+    w.top = upper(CDMA_PADDING) & 31;
+    w.pad_value = (int8_t)(uint8_t)value(CDMA_PAD_VALUE);
+    const int8_t *weights = place(CDMA_WEIGHTS);
     const int32_t outputs = (int32_t)value(SDP_CHANNELS) + 1;
-    if (run.configuration >= EXTENDED) {
-        load_units();
-        for (int32_t row = 0; row <= (int32_t)value(SDP_HEIGHT); row++) {
-            for (int32_t column = 0; column <= (int32_t)value(SDP_WIDTH); column++) {
-                for (int32_t o = 0; o < outputs || o % atoms[run.configuration].pack != 0; o++) {
-                    write_element(row, column, o,
-                                  o < outputs ? convolved(weights, outputs, row, column, o) : 0);
-                }
-            }
-        }
-        return;
-    }
-    post.requantises = (int32_t)(value(POST_MODE) & 1);
-    post.mode = (int32_t)(value(POST_MODE) >> 4 & 3);
-    post.by_channel = (int32_t)(value(POST_MODE) >> 8 & 1);
-    post.table = post.requantises ? place(POST_TABLE) : NULL;
-    post.target = surface_of(SDP_TARGET, SDP_LINES, SDP_SURFACES);
-    if (post.mode != ONE) {
-        post.second = surface_of(POST_SECOND, POST_LINES, POST_SURFACES);
-    }
+    load_units();
     for (int32_t row = 0; row <= (int32_t)value(SDP_HEIGHT); row++) {
         for (int32_t column = 0; column <= (int32_t)value(SDP_WIDTH); column++) {
-            for (int32_t o = 0; o < outputs; o++) {
-                put(row, column, o,
-                    is_convolution ? convolved(weights, outputs, row, column, o)
-                                   : moved_window(kind, weights, row, column, o, outputs));
+            for (int32_t o = 0; o < outputs || o % atoms[run.configuration].pack != 0; o++) {
+                write_element(row, column, o,
+                              o < outputs ? convolved(weights, outputs, row, column, o) : 0);
             }
-            fill(row, column, outputs);
         }
     }
 }
@@ -485,8 +350,8 @@ void nvdla_submit(const void *stream, int32_t bytes, void *bases[]) {
     const int32_t writes = (int32_t)(words + bytes - run.writes) / 8;
     for (run.at = 0; run.at < writes; run.at++) {
         const uint32_t address = word(run.writes + 8 * run.at);
-        if (address == CDMA_START || address == WINDOW_START) {
-            layer(address == CDMA_START);
+        if (address == CDMA_START) {
+            convolution_layer();
         } else if (address == PDP_RDMA_START) {
             pdp_layer();
         } else if (address == SDP_RDMA_START && (value(SDP_FLYING) & 1) == 0) {

@@ -11,14 +11,14 @@ offset from a base address.  The generated C passes all base addresses to the dr
 
     words  configuration | number of relocations | relocations | register writes
 
-The first word is the sum of the index of the configuration and the size of a bank of the feature
-buffer in bytes.  This size is a multiple of 256; it is 0 if layers may read and write the same
-bank, or if there is no feature buffer.
+The first word is the sum of the index of the configuration and the size in bytes of a bank of the
+memory at the second port.  This size is a multiple of 256; it is 0 if layers may read and write the
+same bank, or if there is no such memory.
 
 A relocation consists of two words: the index of a write, and the index of the base address to which
-the write is relative.  The highest bit of the second word is set if the base address is in the
-feature buffer.  The loader adds the base address to the word of each relocated write and then
-executes the writes in order (`stream.py`).
+the write is relative.  The highest bit of the second word is set if the base address is in CVSRAM.
+The loader adds the base address to the word of each relocated write and then executes the writes in
+order (`stream.py`).
 """
 
 from __future__ import annotations
@@ -44,15 +44,14 @@ from penstock.uma import (
     StreamOperation,
 )
 from penstock_nvdla.bindings import registers
-from penstock_nvdla.configurations import CONFIGURATIONS, CVSRAM, FEATURE_BUFFER, NvdlaConfiguration
+from penstock_nvdla.configurations import CONFIGURATIONS, CVSRAM, NvdlaConfiguration
 from penstock_nvdla.dataflow import rows_cycles
 from penstock_nvdla.kernels import tasks
 from penstock_nvdla.layer import NvdlaMemory
 from penstock_nvdla.model import execute
 from penstock_nvdla.sequencer import Sequencer
 from penstock_nvdla.stream import FORMAT, Write
-from penstock_nvdla.task import Task, row_copy_task
-from penstock_nvdla.unextended_task import Base, UnextendedTask, copy_task
+from penstock_nvdla.task import Base, Task, copy_task
 
 # Divides the output rows of a call into intervals whose rows have constant pitches.
 #
@@ -139,30 +138,13 @@ def _pitch(rows: RowAddresses, lower: int, upper: int, row_bytes: int) -> int | 
 HEAD = struct.Struct("<II")
 BANK_MASK = 255  # The bits of a stream's first word that are the index of the configuration.
 BASE_BYTES = 256  # Alignment in bytes of every base in the functional model.
-# The hardware, with penstock's extension and without; a stream contains the index.
-CHIPS = (
-    *(plain.extended(0, 0) for plain in CONFIGURATIONS.values()),
-    *CONFIGURATIONS.values(),
-)
-SOURCES = (
-    "CDMA.D_DAIN_ADDR_LOW_0",
-    "WINDOW.D_DAIN_ADDR_LOW",
-    "SDP_RDMA.D_SRC_BASE_ADDR_LOW",
-)
-WEIGHTS = ("CDMA.D_WEIGHT_ADDR_LOW", "WINDOW.D_WEIGHT_ADDR_LOW")
-TABLE, OTHER = "POST.D_TABLE_ADDR_LOW", "POST.D_SECOND_ADDR_LOW"
-# The registers that hold the addresses of the input, the weights, the table of post-processing, the
-# second input and the output.
-OUTPUT = "SDP.D_DST_BASE_ADDR_LOW"
-# For each constant array of a task, by name, the registers that hold its address.
-TABLE_REGISTERS = {"weights": WEIGHTS, "post": (TABLE,), "second": (OTHER,)}
+CHIPS = tuple(CONFIGURATIONS.values())  # A stream contains the index of one.
+SOURCE, OUTPUT = "SDP_RDMA.D_SRC_BASE_ADDR_LOW", "SDP.D_DST_BASE_ADDR_LOW"
 # For each register that holds an address of features, the register that selects the memory, and
 # the bit that is set for main memory.
 MEMORY_OF = {
-    SOURCES[0]: ("CDMA.D_DAIN_RAM_TYPE", 1),
-    SOURCES[1]: ("WINDOW.D_DAIN_RAM_TYPE", 1),
-    SOURCES[2]: ("SDP_RDMA.D_SRC_DMA_CFG", 1),
-    OTHER: ("POST.D_SECOND_RAM_TYPE", 1),
+    "CDMA.D_DAIN_ADDR_LOW_0": ("CDMA.D_DAIN_RAM_TYPE", 1),
+    SOURCE: ("SDP_RDMA.D_SRC_DMA_CFG", 1),
     OUTPUT: ("SDP.D_DST_DMA_CFG", 1),
     "SDP_RDMA.D_BS_BASE_ADDR_LOW": ("SDP_RDMA.D_BRDMA_CFG", 1 << 5),
     "SDP_RDMA.D_BN_BASE_ADDR_LOW": ("SDP_RDMA.D_NRDMA_CFG", 1 << 5),
@@ -170,8 +152,7 @@ MEMORY_OF = {
     "PDP_RDMA.D_SRC_BASE_ADDR_LOW": ("PDP_RDMA.D_SRC_RAM_CFG", 1),
     "PDP.D_DST_BASE_ADDR_LOW": ("PDP.D_DST_RAM_CFG", 1),
 }
-SECOND_MEMORIES = (FEATURE_BUFFER, CVSRAM)  # The names of the memory at the second port.
-IN_FEATURE_BUFFER = 1 << 31  # The bit that marks a base in the feature buffer.
+IN_CVSRAM = 1 << 31  # The bit that marks a base in CVSRAM.
 
 # A write, and the place to which its word is relative; None if the word is not an address.
 Placed = tuple[Write, Place | None]
@@ -211,11 +192,7 @@ class _Encoder:
         pitches = pitches_of_rows(self.task, (*self.call.inputs, self.call.result), first, end)
         assert pitches is not None
         source = self.call.inputs[0].place(lower)
-        if isinstance(self.task, UnextendedTask):
-            yield from self._steps(self.task, source, first, end, pitches)
-            return
-        for layer in self.task.layers(first, end, *pitches):
-            yield self._placed(layer, source, first)
+        yield from self._steps(source, first, end, pitches)
 
     def _gathered(self, first: int) -> Iterator[Sequence[Placed]]:
         """Yield, for each hardware layer that is needed to compute output row `first`, its register
@@ -228,54 +205,24 @@ class _Encoder:
         for row in range(lower, upper):
             target = replace(scratch, offset_bytes=scratch.offset_bytes + (row - lower) * size)
             source = self.call.inputs[0].place(row)
-            for layer in input_copy_task(self.task).layers(0, 1, size, size):
-                known = {register: source for register in SOURCES} | {OUTPUT: target}
-                yield _with_places(layer, known)
-        if isinstance(self.task, UnextendedTask):
-            pitches = (size, self.task.out_row_bytes, 0)
-            yield from self._steps(self.task, scratch, first, first + 1, pitches)
-            return
-        second = size if len(self.call.inputs) == 1 else self.task.out_row_bytes
-        for layer in self.task.layers(first, first + 1, size, self.task.out_row_bytes, second):
-            yield self._placed(layer, scratch, first)
+            for step in copy_task(self.task).even_steps(0, 1):
+                yield _with_places(step.writes, {SOURCE: source, OUTPUT: target})
+        yield from self._steps(scratch, first, first + 1, (size, self.task.out_row_bytes, 0))
 
     def _steps(
-        self,
-        task: UnextendedTask,
-        source: Place,
-        first: int,
-        end: int,
-        pitches: tuple[int, int, int],
+        self, source: Place, first: int, end: int, pitches: tuple[int, int, int]
     ) -> Iterator[Sequence[Placed]]:
-        """The register writes of each hardware layer that computes output rows [first, end)
-        without the extension."""
+        """The register writes of each hardware layer that computes output rows [first, end)."""
         places = {Base.INPUT: source, Base.OUTPUT: self.call.result.place(first)}
-        for name, table in zip(task.tables, self.call.tables, strict=True):
+        for name, table in zip(self.task.tables, self.call.tables, strict=True):
             places[Base.WEIGHTS if name == "weights" else Base.OPERANDS] = table
         if self.call.scratch is not None:
             places[Base.SCRATCH] = self.call.scratch
         for other in self.call.inputs[1:]:
             places[Base.SECOND] = other.place(first)
-        for step in task.steps(first, end, *pitches):
+        for step in self.task.steps(first, end, *pitches):
             known = {register: places[base] for register, base in step.bases.items()}
             yield _with_places(step.writes, known)
-
-    def _placed(self, layer: Sequence[Write], source: Place, first: int) -> Sequence[Placed]:
-        """(write, place) for each write of a layer.  If the write sets an address register,
-        its word is an offset in bytes from `place`; for any other write, `place` is None."""
-        known = {register: source for register in SOURCES}
-        known[OUTPUT] = self.call.result.place(first)
-        for other in self.call.inputs[1:]:
-            known[OTHER] = other.place(first)
-        for name, table in zip(self.task.tables, self.call.tables, strict=True):
-            known |= dict.fromkeys(TABLE_REGISTERS[name], table)
-        return _with_places(layer, known)
-
-
-def input_copy_task(task: Task) -> Task:
-    """Return a task whose output is a copy of the input of `task`."""
-    # The encoder executes it for single rows, to copy input rows of `task` to scratch.
-    return copy_task(task) if isinstance(task, UnextendedTask) else row_copy_task(task)
 
 
 def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence[Placed]:
@@ -284,7 +231,7 @@ def _with_places(layer: Sequence[Write], known: Mapping[str, Place]) -> Sequence
     main = dict(
         MEMORY_OF[register]
         for register, place in known.items()
-        if register in MEMORY_OF and place.memory in SECOND_MEMORIES
+        if register in MEMORY_OF and place.memory == CVSRAM
     )
     return [
         (replace(w, word=w.word & ~main.get(w.register, 0)), known.get(w.register)) for w in layer
@@ -304,25 +251,17 @@ def to_stream(hardware: NvdlaConfiguration, writes: Sequence[Placed]) -> bytes:
     writes: pairs of a write and the `Place` to which its word is relative; None instead of the
         `Place` if the word is not an address."""
     places: list[bytes] = []
-    bank_bytes = 0 if hardware.extension is None else hardware.extension.feature_bank_bytes
     body: list[bytes] = []
     for k, (write, place) in enumerate(writes):
         word = write.word
         if place is not None:
-            there = IN_FEATURE_BUFFER if place.memory in SECOND_MEMORIES else 0
+            there = IN_CVSRAM if place.memory == CVSRAM else 0
             places.append(HEAD.pack(k, place.base | there))
             word += place.offset_bytes
         body.append(FORMAT.pack(registers()[write.register].address, word))
-    head = HEAD.pack(_chip_index(hardware) + bank_bytes, len(places))
+    index = [chip.name for chip in CHIPS].index(hardware.name)
+    head = HEAD.pack(index + hardware.sram_bank_bytes, len(places))
     return b"".join((head, *places, *body))
-
-
-def _chip_index(hardware: NvdlaConfiguration) -> int:
-    extended = hardware.extension is not None
-    same = (
-        chip.name == hardware.name and (chip.extension is not None) == extended for chip in CHIPS
-    )
-    return list(same).index(True)
 
 
 def decode(
@@ -336,16 +275,15 @@ def decode(
     bank_bytes, number = word & ~BANK_MASK, word & BANK_MASK
     end = HEAD.size * (1 + count)
     places = tuple(
-        (write, base & ~IN_FEATURE_BUFFER, _memory(base))
+        (write, base & ~IN_CVSRAM, _memory(base))
         for write, base in HEAD.iter_unpack(stream[HEAD.size : end])
     )
-    chip = CHIPS[number]
-    return chip.extended(1, bank_bytes) if bank_bytes else chip, places, stream[end:]
+    return replace(CHIPS[number], sram_bank_bytes=bank_bytes), places, stream[end:]
 
 
 def _memory(base: int) -> NvdlaMemory:
     """The memory to which a base address belongs."""
-    return NvdlaMemory.FEATURE_BUFFER if base & IN_FEATURE_BUFFER else NvdlaMemory.MAIN
+    return NvdlaMemory.CVSRAM if base & IN_CVSRAM else NvdlaMemory.MAIN
 
 
 def relocated(
@@ -367,13 +305,12 @@ def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> Non
     """Execute a stream on the functional model, in the role of the C function `nvdla_submit`.
 
     stream: an array whose first `size` bytes are the stream."""
-    # The model executes the stream at once; the sequencer counts the cycles that its layers take
-    # after those of earlier streams in the queue.
+    # The model executes the stream at once; the sequencer counts the cycles of its layers.
     #
-    # Before execution, each array is copied to the modelled memory (main memory or feature buffer)
+    # Before execution, each array is copied to the modelled memory (main memory or CVSRAM)
     # that the stream's relocations state for its base address.  Afterwards, only the bytes that
-    # changed are copied back, because the arrays may overlap.  Each base address in the feature
-    # buffer is the beginning of a bank.
+    # changed are copied back, because the arrays may overlap.  Each base address in the
+    # memory at the second port is the beginning of a bank.
     configuration, places, writes = decode(stream[:size].tobytes())
     memory_of_base = {base: memory for _, base, memory in places}
     ends, starts = dict.fromkeys(NvdlaMemory, 0), list[int]()
@@ -397,8 +334,8 @@ def submit(sequencer: Sequencer, stream: Array, size: int, *bases: Array) -> Non
 
 
 def wait(sequencer: Sequencer) -> None:
-    """Wait until all streams are complete, in the role of the C function `nvdla_wait`."""
-    sequencer.idle = True
+    """Wait until all streams are complete, in the role of the C function `nvdla_wait`: they are."""
+    del sequencer
 
 
 SUBMIT = Driver("nvdla_submit", "nvdla", submit, Sequencer)
@@ -427,7 +364,7 @@ class AddressedRows:
 
 
 def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
-    """Return the cycles of a call that follows another one in the queue of layers.
+    """Return the cycles of a call.
 
     call: the output rows to compute, and the addresses of the rows of all tensors."""
     found: list[Breakdown] = []
@@ -450,12 +387,12 @@ def placed_cycles(offloaded: Offloaded, call: PlacedCall) -> Breakdown:
 def piece_cycles(task: Task, piece: TaskPiece, inside: frozenset[str]) -> Breakdown:
     """Return the cycles of the hardware layers that compute some rows of a task.
 
-    inside: the tensors in the feature buffer, each named by its field of `LayerTraffic`, such as
+    inside: the tensors in CVSRAM, each named by its field of `LayerTraffic`, such as
         "output".  All others are in main memory."""
     rows = piece.first, piece.end
     if not piece.gathered:
         return rows_cycles(task, *rows, inside)
     lower, upper = task.reads(*rows)
-    copied = rows_cycles(input_copy_task(task), 0, 1, inside & {"features"})
+    copied = rows_cycles(copy_task(task), 0, 1, inside & {"features"})
     computed = rows_cycles(task, *rows, inside - {"features"})
     return reduce(add, [copied] * (upper - lower), computed)

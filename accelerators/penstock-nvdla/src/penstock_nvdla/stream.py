@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 from penstock.uma import BackendError
 from penstock_nvdla.bindings import ENABLE, Register, registers, registers_by_address
-from penstock_nvdla.extension import POST, WINDOW, Post, WindowLayer
 from penstock_nvdla.layer import ConvolutionLayer
 from penstock_nvdla.pdp import POOLING, PoolingLayer
 from penstock_nvdla.registers import UNITS, encode
@@ -27,7 +26,7 @@ from penstock_nvdla.sdp import CUBE, LAYER, SdpCube, SdpLayer, SdpOperations, en
 FORMAT = struct.Struct("<II")
 # The units that read the input from memory; starting one of them executes the layer. As an
 # exception, SDP_RDMA only reads operands if SDP takes its input from the convolution core.
-SOURCES = ("CDMA", "WINDOW", "SDP_RDMA", "PDP_RDMA")
+SOURCES = ("CDMA", "SDP_RDMA", "PDP_RDMA")
 FLYING = "SDP_RDMA.D_FEATURE_MODE_CFG"  # The register whose lowest bit states that exception.
 
 
@@ -45,15 +44,12 @@ class Write:
         return unit if name == ENABLE and self.word else None
 
 
-def convolution_writes(layer: ConvolutionLayer, post: Post | None = None) -> tuple[Write, ...]:
+def convolution_writes(layer: ConvolutionLayer) -> tuple[Write, ...]:
     """Return the register writes of a convolution layer: those of its parameters, then those that
     start its units.
 
-    post: the extension's post-processing, which converts accumulators to output elements; None for
-        NVDLA's own conversion (`ConvolutionLayer.conversion`).
-
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
-    return _layer_writes(encode(layer), UNITS, post)
+    return _layer_writes(encode(layer), UNITS)
 
 
 def operating_writes(layer: ConvolutionLayer, operations: SdpOperations) -> tuple[Write, ...]:
@@ -65,7 +61,7 @@ def operating_writes(layer: ConvolutionLayer, operations: SdpOperations) -> tupl
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
     cube = SdpCube(layer.out_width, layer.out_height, layer.kernels)
     words = {**encode(layer), **encode_operations(operations), **CUBE.encode(cube)}
-    return _layer_writes(words, (*UNITS[:-1], "SDP_RDMA", "SDP"), None)
+    return _layer_writes(words, (*UNITS[:-1], "SDP_RDMA", "SDP"))
 
 
 def sdp_writes(layer: SdpLayer, operations: SdpOperations) -> tuple[Write, ...]:
@@ -74,7 +70,7 @@ def sdp_writes(layer: SdpLayer, operations: SdpOperations) -> tuple[Write, ...]:
 
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
     words = {**LAYER.encode(layer), **encode_operations(operations)}
-    return _layer_writes(words, ("SDP_RDMA", "SDP"), None)
+    return _layer_writes(words, ("SDP_RDMA", "SDP"))
 
 
 def pooling_writes(layer: PoolingLayer) -> tuple[Write, ...]:
@@ -82,17 +78,7 @@ def pooling_writes(layer: PoolingLayer) -> tuple[Write, ...]:
     that start its units.
 
     Raises UnsupportedError if a parameter does not fit the register field that holds it."""
-    return _layer_writes(POOLING.encode(layer), ("PDP_RDMA", "PDP"), None)
-
-
-def window_writes(layer: WindowLayer, post: Post | None = None) -> tuple[Write, ...]:
-    """Return the register writes of a layer of pooling or depthwise convolution: those of its
-    parameters, then those that start its units.
-
-    post: the post-processing of the results; None for no post-processing.
-
-    Raises UnsupportedError if a parameter does not fit the register field that holds it."""
-    return _layer_writes(WINDOW.encode(layer), ("WINDOW", "SDP"), post)
+    return _layer_writes(POOLING.encode(layer), ("PDP_RDMA", "PDP"))
 
 
 def to_bytes(writes: Iterable[Write]) -> bytes:
@@ -140,14 +126,10 @@ def from_text(text: str) -> tuple[Write, ...]:
     return tuple(write for write in found if write is not None)
 
 
-def _layer_writes(
-    words: Mapping[str, int], units: tuple[str, ...], post: Post | None
-) -> tuple[Write, ...]:
-    order = (*units[:-1], "POST", units[-1]) if post else units
-    every = {**words, **(POST.encode(post) if post else {})}
+def _layer_writes(words: Mapping[str, int], units: tuple[str, ...]) -> tuple[Write, ...]:
     return (
-        *(Write(name, word) for name, word in every.items()),
-        *(Write(f"{unit}.{ENABLE}", 1) for unit in order[::-1]),
+        *(Write(name, word) for name, word in words.items()),
+        *(Write(f"{unit}.{ENABLE}", 1) for unit in units[::-1]),
     )
 
 
@@ -200,7 +182,7 @@ def _malformed(what: str, where: str) -> BackendError:
         what,
         where=f"a stream of register writes for NVDLA, {where}",
         why="a stream is pairs of a register's address and a word of 32 bits",
-        help='the page "NVDLA: registers, streams, memory, and the extension" lists them',
+        help='the page "NVDLA: registers, streams and memory" lists them',
     )
 
 

@@ -1,328 +1,566 @@
-"""task: the hardware parameters of an operator, and their conversion to hardware layers.
+"""task: what NVDLA does for an operator, and the hardware layers of this task.
 
-One start of the hardware computes one hardware layer.  `traffic_of` states the bytes that a layer
-transfers between the memories and the accelerator.
+A convolution takes one or two passes over its input (`sdp_constants`).  The elements of the second
+pass are written to scratch; then a layer of SDP alone adds them to the output.  A depthwise
+convolution runs as one convolution for each pack of channels; kernels are zero off the diagonal.
+
+An image with fewer channels than a pack becomes one of whole packs by 1x1 convolutions, too: they
+read the bytes of its rows as packs.  Pixels at the same place in a pack are the lines of a layer.
+
+A concatenation has a task for each input.  Where channels of an input do not begin and end with a
+pack, a 1x1 convolution whose weights are 0 and 1 moves them within their packs.  It writes zeros to
+the other channels.  A pack that begins with channels of earlier inputs is copied to scratch before,
+and added afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from enum import Enum
 
-from penstock_nvdla.configurations import NvdlaConfiguration
-from penstock_nvdla.cut import Convolution, hardware_layers
-from penstock_nvdla.extension import (
-    NO_POST,
-    TABLE_ROW_BYTES,
-    ElementwiseMode,
-    HardwareLayer,
-    Post,
-    WindowKind,
-    WindowLayer,
+from penstock_nvdla.cut import Convolution, hardware_layers, layers_of_passes
+from penstock_nvdla.layer import (
+    UNCHANGED,
+    WEIGHT_ALIGNMENT_BYTES,
+    Conversion,
+    ConvolutionLayer,
+    Padding,
+    Surface,
 )
-from penstock_nvdla.layer import ConvolutionLayer, Padding, Surface
-from penstock_nvdla.stream import Write, convolution_writes, window_writes
+from penstock_nvdla.pdp import (
+    PoolingLayer,
+    PoolingMethod,
+    reciprocals,
+    spans,
+    widest_output,
+)
+from penstock_nvdla.sdp import (
+    OPERAND_BYTES,
+    SdpLayer,
+    SdpOperations,
+    SdpUnitY,
+    added_elements,
+    per_channel,
+    scaled,
+)
+from penstock_nvdla.sdp_constants import HIGHEST, LOWEST, PassSettings
+from penstock_nvdla.sdp_sums import SumSettings, UnitYSum
+from penstock_nvdla.sizes import (
+    LayerTraffic,
+    TaskSizes,
+    packed_bytes,
+    traffic_of_convolution,
+)
+from penstock_nvdla.stream import (
+    Write,
+    convolution_writes,
+    operating_writes,
+    pooling_writes,
+    sdp_writes,
+)
+
+# The size in bytes of the rows that are in scratch at a time, unless a single row is larger, or
+# main memory delivers more during twice its latency.
+ROWS_BYTES = 4096
+
+
+DATA_PASSES = SdpOperations()  # The units of SDP compute nothing.
+
+
+class Base(Enum):
+    """What the address in a register is relative to: the first row of a tensor that is accessed, a
+    table, or scratch."""
+
+    INPUT = "input"
+    SECOND = "second"
+    OUTPUT = "output"
+    WEIGHTS = "weights"
+    OPERANDS = "operands"
+    SCRATCH = "scratch"
 
 
 @dataclass(frozen=True, slots=True)
-class LayerTraffic:
-    """The bytes that a hardware layer transfers to and from memory.
+class Step:
+    """A hardware layer of a task.
 
-    features, weights: the bytes of the (first) input and of the weights that are read.
-    table: the bytes that post-processing reads for each channel: biases, multipliers, shifts, and
-        second operands of an element-wise operation that have one element per channel.
-    second: the bytes of any other second tensor that an element-wise operation reads.
-    output: the bytes of the output that are written.
+    operations: what units X1, X2 and Y of SDP do; not used if PDP executes the layer.
+    bases: for each register that holds an address, what this address is relative to."""
 
-    >>> (LayerTraffic(features=64, output=8) + LayerTraffic(features=8)).total
-    80
-    """
+    layer: ConvolutionLayer | SdpLayer | PoolingLayer
+    traffic: LayerTraffic
+    bases: Mapping[str, Base]
+    operations: SdpOperations = DATA_PASSES
 
-    features: int = 0
-    weights: int = 0
-    table: int = 0
-    second: int = 0
-    output: int = 0
-
-    def __add__(self, other: LayerTraffic) -> LayerTraffic:
-        return LayerTraffic(
-            self.features + other.features,
-            self.weights + other.weights,
-            self.table + other.table,
-            self.second + other.second,
-            self.output + other.output,
-        )
+    def moved(self, source: int, output: int) -> Step:
+        """The layer of a convolution with other places of input and output, in bytes further."""
+        assert isinstance(self.layer, ConvolutionLayer)
+        places = {
+            name: replace(surface, address=surface.address + offset)
+            for name, surface, offset in (
+                ("source", self.layer.source, source),
+                ("output", self.layer.output, output),
+            )
+        }
+        return replace(self, layer=replace(self.layer, **places))
 
     @property
-    def total(self) -> int:
-        """The number of bytes read and written: the sum of all fields."""
-        return self.features + self.weights + self.table + self.second + self.output
+    def writes(self) -> tuple[Write, ...]:
+        """The register writes of the layer.
+
+        Raises UnsupportedError if a parameter does not fit the register field that holds it."""
+        if isinstance(self.layer, PoolingLayer):
+            return pooling_writes(self.layer)
+        if isinstance(self.layer, SdpLayer):
+            return sdp_writes(self.layer, self.operations)
+        if self.operations is DATA_PASSES:
+            return convolution_writes(self.layer)
+        return operating_writes(self.layer, self.operations)
+
+    def bytes_inside(self, places: Set[Base]) -> tuple[int, int]:
+        """Return how many bytes of tensors the layer (reads, writes) at some places."""
+        moved = self.traffic
+        second = [one for register, one in self.bases.items() if register in SECOND_REGISTERS]
+        second = [one for one in second if one is not Base.OPERANDS]
+        read = moved.features * any(self.bases.get(name) in places for name in SOURCE_REGISTERS)
+        read += sum(moved.second // len(second) for one in second if one in places)
+        written = any(self.bases.get(name) in places for name in OUTPUT_REGISTERS)
+        return read, moved.output * written
 
 
-def traffic_of(layer: ConvolutionLayer | WindowLayer, post: Post, atom_bytes: int) -> LayerTraffic:
-    """Return the bytes that a hardware layer transfers to and from memory.
-
-    atom_bytes: the size in bytes of a memory atom."""
-    # Each input element and each weight is read once, unless the convolution buffer already holds
-    # it.
-    output = layer.out_height, layer.out_width, layer.kernels
-    combines = post.elementwise is not ElementwiseMode.NONE and not post.by_channel
-    return LayerTraffic(
-        features=packed_bytes(_fetched_rows(layer), layer.width, layer.channels, atom_bytes),
-        weights=_weight_bytes(layer),
-        table=layer.kernels * (TABLE_ROW_BYTES * post.requantise + post.by_channel),
-        second=packed_bytes(*output, atom_bytes) if combines else 0,
-        output=packed_bytes(*output, atom_bytes),
-    )
-
-
-def traffic_of_convolution(layer: ConvolutionLayer, atom_bytes: int) -> LayerTraffic:
-    """Return the bytes of features and weights that a convolution transfers to and from memory.
-
-    atom_bytes: the size in bytes of a memory atom."""
-    return LayerTraffic(
-        features=packed_bytes(_fetched_rows(layer), layer.width, layer.channels, atom_bytes),
-        weights=_weight_bytes(layer),
-        output=packed_bytes(layer.out_height, layer.out_width, layer.kernels, atom_bytes),
-    )
-
-
-def packed_bytes(rows: int, columns: int, channels: int, atom_bytes: int) -> int:
-    """Return the size in bytes of int8 features that are stored in packs of `atom_bytes` channels,
-    where the last pack is padded.
-
-    >>> packed_bytes(2, 3, channels=9, atom_bytes=8)
-    96
-    """
-    return rows * columns * -(-channels // atom_bytes) * atom_bytes
-
-
-def _fetched_rows(layer: ConvolutionLayer | WindowLayer) -> int:
-    if isinstance(layer, WindowLayer):
-        return layer.height
-    return 0 if layer.reuse.data else layer.fetched_rows
-
-
-def _weight_bytes(layer: ConvolutionLayer | WindowLayer) -> int:
-    """The number of bytes of weights that a layer reads from memory: 0 if the weights are
-    already in the convolution buffer, or if the layer has no weights."""
-    if not isinstance(layer, WindowLayer):
-        return 0 if layer.reuse.weights else layer.weight_bytes
-    is_depthwise = layer.kind is WindowKind.DEPTHWISE
-    return layer.window_height * layer.window_width * layer.kernels if is_depthwise else 0
-
-
-_Task = TypeVar("_Task", bound="Task")
+SOURCE_REGISTERS = (
+    "CDMA.D_DAIN_ADDR_LOW_0",
+    "SDP_RDMA.D_SRC_BASE_ADDR_LOW",
+    "PDP_RDMA.D_SRC_BASE_ADDR_LOW",
+)
+SECOND_REGISTERS = (
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW",
+    "SDP_RDMA.D_BN_BASE_ADDR_LOW",
+    "SDP_RDMA.D_EW_BASE_ADDR_LOW",
+)
+OUTPUT_REGISTERS = ("SDP.D_DST_BASE_ADDR_LOW", "PDP.D_DST_BASE_ADDR_LOW")
+TABLE_BASES = {
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OPERANDS,
+    "SDP_RDMA.D_BN_BASE_ADDR_LOW": Base.OPERANDS,
+}
+CONVOLUTION_BASES = {
+    "CDMA.D_DAIN_ADDR_LOW_0": Base.INPUT,
+    "CDMA.D_WEIGHT_ADDR_LOW": Base.WEIGHTS,
+    **TABLE_BASES,
+}
+OUTPUT_REGISTER = "SDP.D_DST_BASE_ADDR_LOW"
+MOVING_BASES = {
+    "CDMA.D_DAIN_ADDR_LOW_0": Base.INPUT,
+    "CDMA.D_WEIGHT_ADDR_LOW": Base.WEIGHTS,
+    OUTPUT_REGISTER: Base.OUTPUT,
+}
+SUM_BASES = {
+    "SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.SCRATCH,
+    "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OUTPUT,
+    OUTPUT_REGISTER: Base.OUTPUT,
+}
+COPY_BASES = {"SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.INPUT, OUTPUT_REGISTER: Base.OUTPUT}
+POOLING_BASES = {
+    "PDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.INPUT,
+    "PDP.D_SRC_BASE_ADDR_LOW": Base.INPUT,
+    "PDP.D_DST_BASE_ADDR_LOW": Base.OUTPUT,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """The parameters with which the hardware computes the whole output of an operator, or copies
-    one input of a concatenation.
+class Task(TaskSizes):
+    """What NVDLA does to compute the whole output of an operator.
 
-    hardware: the configuration, which includes penstock's extension of NVDLA.
-    window: the function that the extension's unit WINDOW computes; None selects the convolution
-        core.
-    in_w, in_h, in_c, out_w, out_h, out_c: the width, height and channels of input and output.
-    pad_left, pad_top: the columns and rows of padding before the input; those after the input
-        follow from the sizes of input, output and window.
-    in_zero: the input's zero point, which is also the value of padding.
-    multiplier_d: the number of output channels per input channel of a depthwise convolution.
-    in_span, second_span, out_span: if the input, the second input of an element-wise operation, or
-        the output consists of some columns of a wider tensor in memory, the width of that tensor;
-        otherwise 0.
-    post: the post-processing of results; its addresses are placeholders, which are set when the
-        command stream is encoded and loaded."""
+    passes: the settings of a convolution's passes; empty for other operators.
+    by_pack: whether there is one convolution per pack of channels, as in depthwise convolutions.
+    alike: whether the convolutions of all whole packs read the same weights.
+    method: what PDP computes; None unless the operator is a pool.
+    total: the constants of the one or two passes of a sum of two tensors; empty for other
+        operators.
+    split: the result at which two such passes meet: elements of the first saturate below it, those
+        of the second above it.
+    function: the settings of the passes of a function of one element; empty for other operators.
+    shared: for each of these passes, the four operands of all channels; empty if each channel has
+        operands of its own, in a table.
+    gathered_bytes: the bytes at the start of scratch for copies of a window's input rows, or 0.
+    lead: for an input of a concatenation, the number of channels of earlier inputs in the first
+        pack that the task writes; `out_c` includes them.
+    moves: whether a convolution moves this input's channels within their packs.
+    weight_address: the place of the weights of this convolution in the table of weights.
+    spreads: if not 0, the number of channels of an image whose pixels become packs.  `in_w` counts
+        the packs of a row as it is stored, and `in_c` their channels."""
 
-    hardware: NvdlaConfiguration
-    window: WindowKind | None
-    in_w: int
-    in_h: int
-    in_c: int
-    out_w: int
-    out_h: int
-    out_c: int
-    kernel_w: int = 1
-    kernel_h: int = 1
-    stride_w: int = 1
-    stride_h: int = 1
-    dilation_w: int = 1
-    dilation_h: int = 1
-    pad_left: int = 0
-    pad_top: int = 0
-    in_zero: int = 0
-    multiplier_d: int = 1
-    post: Post = NO_POST
-    in_span: int = 0
-    second_span: int = 0
-    out_span: int = 0
+    passes: tuple[PassSettings, ...] = ()
+    by_pack: bool = False
+    alike: bool = False
+    method: PoolingMethod | None = None
+    total: tuple[SumSettings | UnitYSum, ...] = ()
+    split: int = 0
+    function: tuple[PassSettings, ...] = ()
+    shared: tuple[tuple[int, ...], ...] = ()
+    gathered_bytes: int = 0
+    lead: int = 0
+    moves: bool = False
+    weight_address: int = 0
+    spreads: int = 0
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of the constant arrays that the task reads from memory (`kernels.tables`), such
-        as weights.  Pools, for example, read none."""
-        return ("weights", "post") * self.post.requantise + ("second",) * self.post.by_channel
+        """The names of the constant arrays that the task reads: weights and operands of SDP."""
+        if self.moves or self.spreads:
+            return ("weights",)
+        if self.function and not self.shared:
+            return ("post",)
+        return ("weights", "post") if self.passes else ()
 
     @property
-    def reach_h(self) -> int:
-        """The number of rows that a window spans, dilation included."""
-        return (self.kernel_h - 1) * self.dilation_h + 1
+    def operands(self) -> tuple[int, ...]:
+        """The indices of the operator's inputs that the task reads, in order."""
+        return (self.total[0].main, 1 - self.total[0].main) if self.total else (0,)
 
     @property
-    def in_packs(self) -> int:
-        """The number of packs of channels in which the input is stored."""
-        return -(-self.in_c // self.hardware.memory_atom_bytes)
+    def rows_at_once(self) -> int:
+        """How many output rows are computed before what is in scratch is added to them."""
+        port = self.hardware.memory
+        most = max(ROWS_BYTES, round(2 * port.latency_cycles * port.bytes_per_cycle))
+        return max(1, most // self.kept_row_bytes)
 
     @property
-    def out_packs(self) -> int:
-        """The number of packs of channels in which the output is stored."""
-        return -(-self.out_c // self.hardware.memory_atom_bytes)
+    def kept_row_bytes(self) -> int:
+        """The size in bytes of an output row that is in scratch: of one pack if `lead` is not 0."""
+        return self.out_w * self.hardware.memory_atom_bytes if self.lead else self.out_row_bytes
 
     @property
-    def reach_w(self) -> int:
-        """The number of columns that a window spans, dilation included."""
-        return (self.kernel_w - 1) * self.dilation_w + 1
+    def scratch_bytes(self) -> int:
+        """The size of the scratch memory of the task in bytes."""
+        rows = min(self.rows_at_once, self.out_h) if self.adds else 0
+        return self.gathered_bytes + rows * self.kept_row_bytes
 
-    def row_bytes(self, width: int, channels: int) -> int:
-        """Return the size in bytes of a row of `width` columns, stored as packs of channels.
+    @property
+    def adds(self) -> bool:
+        """Whether layers add what is in scratch to the output."""
+        return self.lead > 0 or len(self.passes or self.function or self.total) > 1
 
-        channels: the number of channels.  The last pack is padded: with packs of 8 channels, 5
-            columns of 9 channels take 2 * 5 * 8 = 80 bytes."""
+    @property
+    def padded_channels(self) -> int:
+        """The number of output channels, in whole packs."""
         atom = self.hardware.memory_atom_bytes
-        return -(-channels // atom) * width * atom
+        return -(-self.out_c // atom) * atom
 
     @property
-    def in_row_bytes(self) -> int:
-        """The size in bytes of an input row, stored as packs of channels."""
-        return self.row_bytes(self.in_w, self.in_c)
+    def unit_bytes(self) -> int:
+        """The size in bytes of the operands of one unit of SDP (X1 or X2) for all channels."""
+        return self.padded_channels * OPERAND_BYTES
 
-    @property
-    def out_row_bytes(self) -> int:
-        """The size in bytes of an output row, stored as packs of channels."""
-        return self.row_bytes(self.out_w, self.out_c)
+    def even_steps(self, first: int, end: int) -> Iterator[Step]:
+        """Yield the hardware layers for output rows [first, end) of contiguous tensors."""
+        return self.steps(first, end, self.in_row_bytes, self.out_row_bytes, self.out_row_bytes)
 
-    def reads(self, first: int, end: int) -> tuple[int, int]:
-        """Return the input rows [lower, upper) that output rows [first, end) read.  Padding is not
-        included."""
-        lower = first * self.stride_h - self.pad_top
-        upper = (end - 1) * self.stride_h - self.pad_top + self.reach_h
-        return max(lower, 0), min(upper, self.in_h)
+    def steps(
+        self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int
+    ) -> Iterator[Step]:
+        """Yield the hardware layers that compute output rows [first, end), in order.
 
-    def reads_columns(self, first: int, end: int) -> tuple[int, int]:
-        """Return the input columns [lower, upper) that output columns [first, end) read.  Padding
-        is not included."""
-        lower = first * self.stride_w - self.pad_left
-        upper = (end - 1) * self.stride_w - self.pad_left + self.reach_w
-        return max(lower, 0), min(upper, self.in_w)
-
-    def cropped(self, rows: tuple[int, int], columns: tuple[int, int]) -> Self:
-        """Return the task that computes some rows and columns of the output.
-
-        rows, columns: half-open intervals of the output."""
-        # The input is cropped, too, to the rows and columns that this part of the output reads
-        # (`reads`, `reads_columns`).
-        lower, upper = self.reads(*rows)
-        left, right = self.reads_columns(*columns)
-        return replace(
-            self,
-            in_w=right - left,
-            in_h=upper - lower,
-            out_w=columns[1] - columns[0],
-            out_h=rows[1] - rows[0],
-            pad_left=max(0, self.pad_left - columns[0] * self.stride_w),
-            pad_top=max(0, self.pad_top - rows[0] * self.stride_h),
-        )
-
-    def layers(
-        self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int = 0
-    ) -> list[tuple[Write, ...]]:
-        """Return the register writes that compute output rows [first, end), one tuple per hardware
-        layer.
-
-        in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
-        second_lines: the distance in bytes between consecutive rows of the second input of an
-            element-wise operation; 0 if there is none.
+        in_lines, out_lines, second_lines: the distances in bytes between consecutive rows of the
+            input, of the output, and of the second input of a sum.
 
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
-        # The address of a tensor in the writes is an offset in bytes from the first row of this
-        # tensor that is accessed.  In the output and in the second input, this is row `first`.  In
-        # the input, it is the first row that the window of output row `first` covers.
-        found: list[tuple[Write, ...]] = []
-        for layer in self.hardware_layers(first, end, in_lines, out_lines):
-            row = layer.output.address // out_lines
-            width_bytes = (self.second_span or self.out_w) * self.hardware.memory_atom_bytes
-            second = Surface(second_lines, width_bytes, row * second_lines)
-            post = self.post if self.post.by_channel else replace(self.post, second=second)
-            found.append(
-                convolution_writes(layer, post)
-                if isinstance(layer, ConvolutionLayer)
-                else window_writes(layer, post)
+        # Row addresses are relative to the first input row that is read, to output row `first`, or
+        # to row `first` of the second input (`Step.bases`).
+        if self.total:
+            yield from self._total_steps(end - first, (in_lines, second_lines), out_lines)
+        elif self.method is PoolingMethod.AVERAGE:
+            yield from self._averaging_steps(first, end, in_lines, out_lines)
+        elif self.method is not None:
+            yield from self._pooling_steps(self.method, first, end, in_lines, out_lines)
+        elif self.spreads:
+            yield from self._spreading_steps(end - first, in_lines, out_lines)
+        elif self.moves:
+            for lower in range(first, end, self.rows_at_once):
+                rows = min(end - lower, self.rows_at_once)
+                start = lower - first
+                surfaces = self._surfaces(start * in_lines, start * out_lines, in_lines, out_lines)
+                yield from self._moving_steps(rows, *surfaces)
+        elif not self.passes:
+            yield from self._function_steps(end - first, in_lines, out_lines)
+        elif len(self.passes) == 1:
+            surfaces = self._surfaces(0, 0, in_lines, out_lines)
+            yield from self._pass_steps(first, end, (surfaces,))
+        else:
+            start, _ = self.reads(first, end)
+            for lower in range(first, end, self.rows_at_once):
+                upper = min(end, lower + self.rows_at_once)
+                source = (self.reads(lower, upper)[0] - start) * in_lines
+                target = (lower - first) * out_lines
+                surfaces = self._surfaces(source, target, in_lines, out_lines)
+                kept = self._kept(self.gathered_bytes)
+                yield from self._pass_steps(lower, upper, (surfaces, (surfaces[0], kept)))
+                yield self._sum(self.passes[0].origin, upper - lower, kept, surfaces[1])
+
+    def _kept(self, address: int = 0) -> Surface:
+        """The rows of the output that are in scratch."""
+        return Surface(self.kept_row_bytes, self.out_w * self.hardware.memory_atom_bytes, address)
+
+    def _surfaces(
+        self, source: int, target: int, in_lines: int, out_lines: int
+    ) -> tuple[Surface, Surface]:
+        atom = self.hardware.memory_atom_bytes
+        return (
+            Surface(in_lines, (self.in_span or self.in_w) * atom, source),
+            Surface(out_lines, (self.out_span or self.out_w) * atom, target),
+        )
+
+    def _pass_steps(
+        self, first: int, end: int, surfaces: Sequence[tuple[Surface, Surface]]
+    ) -> Iterator[Step]:
+        """The hardware layers of all passes over the input, for output rows [first, end).
+
+        surfaces: the input and the output of each pass; the output of the second is in scratch."""
+        weight_address = 0
+        for pack in self.packs():
+            convolutions = [
+                replace(
+                    self._pass_convolution(settings, first, end, each, pack),
+                    weight_address=weight_address,
+                )
+                for settings, each in zip(self.passes, surfaces, strict=True)
+            ]
+            found = layers_of_passes(convolutions)
+            for index, layers in enumerate(found):
+                yield from (self._pass_step(index, pack, layer) for layer in layers)
+            is_followed_by_part = pack[0] + 2 * pack[1] > self.out_c
+            if not self.alike or is_followed_by_part:
+                weight_address += aligned(found[0][0].weight_bytes)
+
+    def _pass_step(self, index: int, pack: tuple[int, int], layer: ConvolutionLayer) -> Step:
+        """A hardware layer of pass `index`, which computes the output channels of `pack`."""
+        atom = self.hardware.memory_atom_bytes
+        operations = self._channel_operations(self.passes[index], index, pack[0])
+        layer = replace(layer, through_y=operations.y is not None)
+        units = 2 + layer.through_y
+        table = units * packed_bytes(1, 1, layer.kernels, atom) * OPERAND_BYTES
+        moved = replace(traffic_of_convolution(layer, atom), table=table)
+        bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: Base.SCRATCH if index else Base.OUTPUT}
+        if layer.through_y:
+            bases["SDP_RDMA.D_EW_BASE_ADDR_LOW"] = Base.OPERANDS
+        return Step(layer, moved, bases, operations)
+
+    def _channel_operations(
+        self, settings: PassSettings, index: int, channel: int = 0
+    ) -> SdpOperations:
+        """What SDP's units do in pass `index`, from a channel on, with operands in memory."""
+        at = 2 * index * self.unit_bytes + channel * OPERAND_BYTES
+        s, other = settings, at + self.unit_bytes
+        y = SdpUnitY(0, 1, other + self.unit_bytes, right_shift=s.right3, by_channel=True)
+        return SdpOperations(
+            per_channel(s.left1, s.right1, at, one_sided=s.clamps_first),
+            per_channel(s.left2, s.right2, other, one_sided=s.one_sided),
+            y if s.right3 else None,
+        )
+
+    def _moving_steps(self, rows: int, source: Surface, output: Surface) -> Iterator[Step]:
+        """The layers that write an input of a concatenation to its channels of some output rows."""
+        atom = self.hardware.memory_atom_bytes
+        kept = self._kept()
+        size = packed_bytes(rows, self.out_w, atom, atom)
+        if self.lead:
+            layer = SdpLayer(self.out_w, rows, atom, output, kept, UNCHANGED)
+            bases = {"SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.OUTPUT, OUTPUT_REGISTER: Base.SCRATCH}
+            yield Step(layer, LayerTraffic(features=size, output=size), bases)
+        convolution = self.convolution(rows, source, output, Padding())
+        for layer in hardware_layers(replace(convolution, weight_address=self.weight_address)):
+            yield Step(layer, traffic_of_convolution(layer, atom), MOVING_BASES)
+        if self.lead:
+            layer = SdpLayer(self.out_w, rows, atom, kept, output, UNCHANGED)
+            moved = LayerTraffic(features=size, second=size, output=size)
+            yield Step(layer, moved, SUM_BASES, SdpOperations(added_elements(output)))
+
+    def _spreading_steps(self, rows: int, in_lines: int, out_lines: int) -> Iterator[Step]:
+        """The layers that write each pixel of some rows to a pack of its own."""
+        if rows > 1 and (in_lines, out_lines) != (self.in_row_bytes, self.out_row_bytes):
+            for row in range(rows):
+                for step in self._spreading_steps(1, self.in_row_bytes, self.out_row_bytes):
+                    yield step.moved(row * in_lines, row * out_lines)
+            return
+        atom = self.hardware.memory_atom_bytes
+        pixels, block = spread_block(self)
+        for pixel, (first, count) in enumerate(spread_packs(self)):
+            convolution = Convolution(
+                self.hardware,
+                count,
+                rows * self.out_w // pixels,
+                atom,
+                self.spreads,
+                count,
+                1,
+                Surface(block, block, first * atom),
+                Surface(pixels * atom, pixels * atom, pixel * atom),
+                weight_address=pixel * spread_weight_bytes(self),
             )
-        return found
+            for layer in hardware_layers(convolution):
+                yield Step(layer, traffic_of_convolution(layer, atom), MOVING_BASES)
 
-    def layers_with_traffic(
-        self, first: int, end: int
-    ) -> tuple[tuple[HardwareLayer, LayerTraffic], ...]:
-        """Return (hardware layer, traffic) for each hardware layer that is needed to compute output
-        rows [first, end), assuming that all tensors are contiguous.
-
-        Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
+    def packs(self) -> Iterator[tuple[int, int]]:
+        """Yield (first channel, count) per convolution: all channels or, if `by_pack`, a pack."""
+        if not self.by_pack:
+            yield 0, self.out_c
+            return
         atom = self.hardware.memory_atom_bytes
-        return tuple(
-            (layer, traffic_of(layer, self.post, atom))
-            for layer in self.hardware_layers(first, end, self.in_row_bytes, self.out_row_bytes)
-        )
+        for first in range(0, self.out_c, atom):
+            yield first, min(atom, self.out_c - first)
 
-    def hardware_layers(
-        self, first: int, end: int, in_lines: int, out_lines: int
-    ) -> tuple[ConvolutionLayer | WindowLayer, ...]:
-        """Return the hardware layers that compute output rows [first, end).
-
-        in_lines, out_lines: the distances in bytes between consecutive rows of input and output.
-
-        Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
-        lower, upper = self.reads(first, end)
-        top = max(0, self.pad_top - first * self.stride_h)
-        below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
-        right = (self.out_w - 1) * self.stride_w + self.reach_w - self.pad_left - self.in_w
-        padding = Padding(self.pad_left, max(0, right), top, max(0, below))
-        atom = self.hardware.memory_atom_bytes
-        source = Surface(in_lines, (self.in_span or self.in_w) * atom)
-        output = Surface(out_lines, (self.out_span or self.out_w) * atom)
-        if self.window is not None:
-            return (self._window_layer(self.window, upper - lower, source, output, padding),)
-        return hardware_layers(self._convolution(upper - lower, source, output, padding))
-
-    def _convolution(
-        self, rows: int, source: Surface, output: Surface, padding: Padding
+    def _pass_convolution(
+        self,
+        settings: PassSettings,
+        first: int,
+        end: int,
+        surfaces: tuple[Surface, Surface],
+        pack: tuple[int, int],
     ) -> Convolution:
-        return Convolution(
-            self.hardware,
-            self.in_w,
-            rows,
-            self.in_c,
-            self.out_c,
-            self.kernel_w,
-            self.kernel_h,
-            source,
-            output,
-            weight_address=0,
-            stride_x=self.stride_w,
-            stride_y=self.stride_h,
-            dilation_x=self.dilation_w,
-            dilation_y=self.dilation_h,
-            padding=padding,
-            pad_value=self.in_zero,
+        """The convolution that computes output rows [first, end) of some output channels."""
+        lower, upper = self.reads(first, end)
+        source, output = surfaces
+        (channel, count), atom = pack, self.hardware.memory_atom_bytes
+        found = self.convolution(upper - lower, source, output, self._padding(first, end))
+        return replace(
+            found,
+            channels=count if self.by_pack else self.in_c,
+            kernels=count,
+            source=_at_channel(source, channel, atom),
+            output=_at_channel(output, channel, atom),
+            conversion=pass_conversion(settings),
         )
 
-    def _window_layer(
-        self, kind: WindowKind, rows: int, source: Surface, output: Surface, padding: Padding
-    ) -> WindowLayer:
-        return WindowLayer(
-            kind,
-            self.in_w,
-            rows,
+    def _padding(self, first: int, end: int) -> Padding:
+        """The padding that the windows of output rows [first, end) contain."""
+        reach_w = (self.kernel_w - 1) * self.dilation_w + 1
+        right = (self.out_w - 1) * self.stride_w + reach_w - self.pad_left - self.in_w
+        top = self.pad_top - first * self.stride_h
+        below = (end - 1) * self.stride_h - self.pad_top + self.reach_h - self.in_h
+        return Padding(self.pad_left, max(0, right), max(0, top), max(0, below))
+
+    def _sum(self, offset: int, rows: int, second: Surface, output: Surface) -> Step:
+        """The layer that adds what is in scratch to some rows of the output, minus an offset."""
+        conversion = Conversion(offset=offset)
+        layer = SdpLayer(self.out_w, rows, self.out_c, second, output, conversion)
+        size = packed_bytes(rows, self.out_w, self.out_c, self.hardware.memory_atom_bytes)
+        moved = LayerTraffic(features=size, second=size, output=size)
+        operations = SdpOperations(added_elements(output))
+        return Step(layer, moved, SUM_BASES, operations)
+
+    def _total_steps(self, rows: int, in_lines: tuple[int, int], out_lines: int) -> Iterator[Step]:
+        """The layers that compute some rows of a sum of two tensors."""
+        atom = self.hardware.memory_atom_bytes
+        widths = (self.in_span or self.out_w, self.second_span or self.out_w)
+        first, *others = self.total
+        most = self.rows_at_once if others else rows
+        for start in range(0, rows, most):
+            count = min(most, rows - start)
+            inputs = [
+                Surface(lines, width * atom, start * lines)
+                for lines, width in zip(in_lines, widths, strict=True)
+            ]
+            output = Surface(out_lines, (self.out_span or self.out_w) * atom, start * out_lines)
+            yield self._total_step(first, count, inputs, output)
+            for other in others:
+                kept = self._kept()
+                step = self._total_step(other, count, inputs, kept)
+                yield replace(step, bases={**step.bases, OUTPUT_REGISTER: Base.SCRATCH})
+                yield self._sum(LOWEST + HIGHEST - self.split, count, kept, output)
+
+    def _total_step(
+        self,
+        total: SumSettings | UnitYSum,
+        rows: int,
+        inputs: Sequence[Surface],
+        output: Surface,
+    ) -> Step:
+        """The layer that computes one pass of some rows of a sum."""
+        atom = self.hardware.memory_atom_bytes
+        places, (source, second) = [Base.INPUT, Base.SECOND], inputs
+        if total.main != self.total[0].main:
+            places, (second, source) = places[::-1], inputs
+        if isinstance(total, UnitYSum):
+            place = (second.address, second.line_stride, second.surface_stride)
+            operations = SdpOperations(y=SdpUnitY(total.factor, total.weight, *place))
+            added = {"SDP_RDMA.D_EW_BASE_ADDR_LOW": places[1]}
+        else:
+            operations, added = _sum_operations(total, (source, second), places)
+        conversion = Conversion(total.offset, total.scale, total.shift)
+        in_y = operations.y is not None
+        layer = SdpLayer(self.out_w, rows, self.out_c, source, output, conversion, in_y)
+        size = packed_bytes(rows, self.out_w, self.out_c, atom)
+        moved = LayerTraffic(features=size, second=size * len(added), output=size)
+        bases = {**COPY_BASES, "SDP_RDMA.D_SRC_BASE_ADDR_LOW": places[0], **added}
+        return Step(layer, moved, bases, operations)
+
+    def _function_steps(self, rows: int, in_lines: int, out_lines: int) -> Iterator[Step]:
+        """The layers that compute a function of each element of some rows, or copy them."""
+        most = self.rows_at_once if len(self.function) > 1 else rows
+        for start in range(0, rows, most):
+            count = min(most, rows - start)
+            places = (start * in_lines, start * out_lines)
+            source, output = self._surfaces(*places, in_lines, out_lines)
+            yield self._single_step(count, source, output, 0)
+            if len(self.function) > 1:
+                kept = self._kept()
+                yield self._single_step(count, source, kept, 1)
+                yield self._sum(self.function[0].origin, count, kept, output)
+
+    def _single_step(self, rows: int, source: Surface, output: Surface, index: int) -> Step:
+        """The layer of SDP that computes pass `index` of a function of each element, or copies some
+        rows.  The second pass writes to scratch."""
+        operations, conversion, table = SdpOperations(), UNCHANGED, 0
+        if self.function:
+            settings = self.function[index]
+            conversion = pass_conversion(settings)
+            if self.shared:
+                operations = _shared_operations(settings, self.shared[index])
+            else:
+                operations, table = self._channel_operations(settings, index), 2 * self.unit_bytes
+        layer = SdpLayer(self.in_w, rows, self.in_c, source, output, conversion)
+        size = packed_bytes(rows, self.in_w, self.in_c, self.hardware.memory_atom_bytes)
+        moved = LayerTraffic(features=size, table=table, output=size)
+        bases = {**COPY_BASES, **TABLE_BASES} if table else COPY_BASES
+        if index:
+            bases = {**bases, OUTPUT_REGISTER: Base.SCRATCH}
+        return Step(layer, moved, bases, operations)
+
+    def _pooling_steps(
+        self, method: PoolingMethod, first: int, end: int, in_lines: int, out_lines: int
+    ) -> Iterator[Step]:
+        """The layers that compute output rows [first, end) by pooling, each of as many columns as
+        the line buffer stores."""
+        surfaces = self._surfaces(0, 0, in_lines, out_lines)
+        most = widest_output(self.kernel_h, self.stride_h)
+        for left in range(0, self.out_w, most):
+            part = self.cropped((0, self.out_h), (left, min(self.out_w, left + most)))
+            column = self.reads_columns(left, left + 1)[0]
+            yield part._pooling_step(method, (first, end), surfaces, (column, left))
+
+    def _pooling_step(
+        self,
+        method: PoolingMethod,
+        rows: tuple[int, int],
+        surfaces: tuple[Surface, Surface],
+        columns: tuple[int, int],
+    ) -> Step:
+        """The layer that computes some output rows by pooling.
+
+        columns: the columns of the surfaces, in points, at which input and output begin."""
+        atom = self.hardware.memory_atom_bytes
+        source, output = (
+            replace(surface, address=surface.address + column * atom)
+            for surface, column in zip(surfaces, columns, strict=True)
+        )
+        lower, upper = self.reads(*rows)
+        padding = self._padding(*rows)
+        used = (self.out_w - 1) * self.stride_w + self.kernel_w - padding.left - padding.right
+        layer = PoolingLayer(
+            method,
+            min(self.in_w, used),
+            upper - lower,
             self.in_c,
             self.kernel_w,
             self.kernel_h,
@@ -330,44 +568,130 @@ class Task:
             output,
             self.stride_w,
             self.stride_h,
-            self.dilation_w,
-            self.dilation_h,
             padding,
-            self.in_zero,
-            self.multiplier_d,
         )
+        return _pooling(layer, atom)
+
+    def _averaging_steps(
+        self, first: int, end: int, in_lines: int, out_lines: int
+    ) -> Iterator[Step]:
+        """The layers that compute output rows [first, end) by averages.  TFLite divides by the
+        number of elements inside the image; each layer computes outputs of one such number."""
+        atom, start = self.hardware.memory_atom_bytes, self.reads(first, end)[0]
+        rows = spans((first, end), self.kernel_h, self.stride_h, self.pad_top, self.in_h)
+        across = (self.kernel_w, self.stride_w, self.pad_left, self.in_w)
+        for row in rows:
+            most = widest_output(row.window, self.stride_h)
+            parts = (
+                one
+                for left in range(0, self.out_w, most)
+                for one in spans((left, min(self.out_w, left + most)), *across)
+            )
+            for column in parts:
+                source, output = self._surfaces(
+                    (row.lower - start) * in_lines + column.lower * atom,
+                    (row.first - first) * out_lines + column.first * atom,
+                    in_lines,
+                    out_lines,
+                )
+                factors = reciprocals(row.window * column.window)
+                assert factors is not None, "the averages must be exact"
+                layer = PoolingLayer(
+                    PoolingMethod.AVERAGE,
+                    (column.count - 1) * self.stride_w + column.window,
+                    (row.count - 1) * self.stride_h + row.window,
+                    self.in_c,
+                    column.window,
+                    row.window,
+                    source,
+                    output,
+                    self.stride_w,
+                    self.stride_h,
+                    factor_x=factors[0],
+                    factor_y=factors[1],
+                )
+                yield _pooling(layer, atom)
 
 
-def operator_task(
-    kind: type[_Task], hardware: NvdlaConfiguration, window: WindowKind | None, p: Mapping[str, int]
-) -> _Task:
-    """Return a task without post-processing, from the parameters of an operator.
+def _at_channel(surface: Surface, channel: int, atom_bytes: int) -> Surface:
+    """The part of a surface from a channel on, which begins a pack."""
+    address = surface.address + channel // atom_bytes * surface.surface_stride
+    return replace(surface, address=address)
 
-    p: the operator's parameters by name, such as "in_w".  Sizes of windows, strides and dilations
-        that are missing are 1; missing padding and a missing zero point are 0."""
-    return kind(
-        hardware,
-        window,
-        in_w=p["in_w"],
-        in_h=p["in_h"],
-        in_c=p["in_c"],
-        out_w=p["out_w"],
-        out_h=p["out_h"],
-        out_c=p["out_c"],
-        kernel_w=p.get("kernel_w", 1),
-        kernel_h=p.get("kernel_h", 1),
-        stride_w=p.get("stride_w", 1),
-        stride_h=p.get("stride_h", 1),
-        dilation_w=p.get("dilation_w", 1),
-        dilation_h=p.get("dilation_h", 1),
-        pad_left=p.get("pad_left", 0),
-        pad_top=p.get("pad_top", 0),
-        in_zero=p.get("in_zero", 0),
+
+def spread_block(task: Task) -> tuple[int, int]:
+    """Return the least number of pixels that are whole packs in a row as it is stored, and their
+    size in bytes (`Task.spreads`)."""
+    atom = task.hardware.memory_atom_bytes
+    pixels = atom // math.gcd(atom, task.spreads)
+    return pixels, pixels * task.spreads
+
+
+def spread_packs(task: Task) -> Iterator[tuple[int, int]]:
+    """Yield, for each pixel of a block, the first pack that contains its channels, and how many
+    do."""
+    atom = task.hardware.memory_atom_bytes
+    for pixel in range(spread_block(task)[0]):
+        first, last = pixel * task.spreads, (pixel + 1) * task.spreads - 1
+        yield first // atom, last // atom - first // atom + 1
+
+
+def spread_weight_bytes(task: Task) -> int:
+    """Return the distance in bytes between the weights for the pixels of a block."""
+    chip = task.hardware
+    return aligned(2 * task.spreads * chip.memory_atom_bytes + chip.entry_bytes)
+
+
+def _pooling(layer: PoolingLayer, atom_bytes: int) -> Step:
+    moved = LayerTraffic(
+        features=packed_bytes(layer.height, layer.width, layer.channels, atom_bytes),
+        output=packed_bytes(layer.out_height, layer.out_width, layer.channels, atom_bytes),
+    )
+    return Step(layer, moved, POOLING_BASES)
+
+
+def _sum_operations(
+    settings: SumSettings, surfaces: tuple[Surface, Surface], places: Sequence[Base]
+) -> tuple[SdpOperations, Mapping[str, Base]]:
+    """(operations, bases): how units X1 and X2 of SDP compute a weighted sum of two inputs."""
+    # The main input passes through both units.  X2 adds an input that it reads from memory, and so
+    # does X1 unless `Ratio.left1` is None.
+    # operations: the settings of both units.
+    # bases: for each register with the address of an input that a unit reads, which input this is.
+    # surfaces, places: those of the main and of the other input.
+    ratio, left1 = settings.ratio, settings.ratio.left1
+    repeats = ratio.again == ratio.main
+    added = {"SDP_RDMA.D_BN_BASE_ADDR_LOW": places[0 if repeats else 1]}
+    if left1 is not None:
+        added["SDP_RDMA.D_BS_BASE_ADDR_LOW"] = places[1]
+    source, second = surfaces
+    again = source if repeats else second
+    x1 = added_elements(None if left1 is None else second, left1 or 0, ratio.factor1)
+    x2 = added_elements(again, ratio.left2, settings.factor2, settings.right)
+    return SdpOperations(x1, x2), added
+
+
+def _shared_operations(settings: PassSettings, operands: Sequence[int]) -> SdpOperations:
+    addend1, factor1, addend2, factor2 = operands
+    s = settings
+    return SdpOperations(
+        scaled(addend1, s.left1, factor1, s.right1, one_sided=s.clamps_first),
+        scaled(addend2, s.left2, factor2, s.right2, one_sided=s.one_sided),
     )
 
 
-def row_copy_task(task: Task) -> Task:
+def pass_conversion(settings: PassSettings) -> Conversion:
+    """Return the constants of the converter for element = origin + sign * y (`PassSettings`)."""
+    return Conversion(offset=-settings.sign * settings.origin, scale=settings.sign)
+
+
+def aligned(weight_bytes: int) -> int:
+    """Return `weight_bytes` rounded up to a multiple of 256, so that other weights can follow."""
+    return -(-weight_bytes // WEIGHT_ALIGNMENT_BYTES) * WEIGHT_ALIGNMENT_BYTES
+
+
+def copy_task(task: Task) -> Task:
     """Return a task whose output is a copy of the input of `task`.  The encoder computes single
     rows of this output, to copy input rows to scratch."""
     size = (task.in_w, task.in_h, task.in_c)
-    return Task(task.hardware, WindowKind.LARGEST, *size, *size)
+    return Task(task.hardware, *size, *size)

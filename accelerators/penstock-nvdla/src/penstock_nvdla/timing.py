@@ -25,11 +25,10 @@ from functools import lru_cache
 from math import ceil
 
 from penstock_nvdla.configurations import CVSRAM, NvdlaConfiguration, NvdlaPort
-from penstock_nvdla.extension import HardwareLayer
 from penstock_nvdla.layer import ConvolutionLayer
 from penstock_nvdla.pdp import PoolingLayer
 from penstock_nvdla.sdp import SdpLayer
-from penstock_nvdla.task import LayerTraffic
+from penstock_nvdla.sizes import HardwareLayer, LayerTraffic
 
 # Cycles from the last register write to the first read of a convolution, and from the last element
 # to the interrupt; those that it takes longer if SDP reads operands.
@@ -163,7 +162,7 @@ def convolution_timing(chip: NvdlaConfiguration, work: ConvolutionWork) -> tuple
     beats = (shared + work.weight_bytes) / chip.memory.bytes_per_cycle
     busy["memory"] = read_cycles(chip.memory, beats)
     if work.in_sram:
-        port = chip.buffer_port
+        port = chip.second_port
         busy[CVSRAM] = read_cycles(port, work.feature_bytes / port.bytes_per_cycle)
     return end, busy
 
@@ -195,9 +194,9 @@ class _Weights:
         feature_bytes, other_features = work.feature_bytes, 0.0
         requests = work.rows * (work.packs * REQUEST_CYCLES + 1)
         if work.in_sram:
-            beats = feature_bytes / chip.buffer_port.bytes_per_cycle
-            other_features = CONVOLUTION_START + chip.buffer_port.latency_cycles
-            other_features += max(requests, read_cycles(chip.buffer_port, beats))
+            beats = feature_bytes / chip.second_port.bytes_per_cycle
+            other_features = CONVOLUTION_START + chip.second_port.latency_cycles
+            other_features += max(requests, read_cycles(chip.second_port, beats))
             feature_bytes = 0
         fetches = feature_bytes + work.weight_bytes > 0
         start = CONVOLUTION_START + port.latency_cycles * fetches
@@ -300,7 +299,7 @@ def layer_timing(
         pad = layer.padding
         columns = PoolAxis(layer.width, layer.window_width, layer.stride_x, pad.left, pad.right)
         rows = PoolAxis(layer.height, layer.window_height, layer.stride_y, pad.top, pad.bottom)
-        port = chip.buffer_port if sram_bytes else chip.memory
+        port = chip.second_port if sram_bytes else chip.memory
         cycles, busy = pooling_timing(chip, -(-layer.channels // atom), columns, rows, port=port)
     else:
         assert isinstance(layer, ConvolutionLayer), "NVDLA itself has no unit WINDOW"
@@ -336,7 +335,7 @@ def sdp_timing(
     latency = 0
     for name, port, count in (
         ("memory", chip.memory, tensors - inside),
-        (CVSRAM, chip.buffer_port, inside),
+        (CVSRAM, chip.second_port, inside),
     ):
         if count:
             latency = max(latency, port.latency_cycles)

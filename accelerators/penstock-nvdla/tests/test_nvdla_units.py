@@ -1,4 +1,4 @@
-"""nvdla:extension=False: networks on NVDLA's own units, in the machine and in C; refusals."""
+"""nvdla: layers of each kind, in the machine and in C; groups in tiles; refusals."""
 
 from __future__ import annotations
 
@@ -20,21 +20,14 @@ from penstock.ops.binary import Mul
 from penstock.ops.sums import Mean
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.options import BYTES, Options
-from penstock_nvdla import programs, unextended_kernels
-from penstock_nvdla.bindings import registers
-from penstock_nvdla.configurations import CONFIGURATIONS, NvdlaConfiguration
-from penstock_nvdla.model import Memories, execute
+from penstock_nvdla import operators
+from penstock_nvdla.configurations import CONFIGURATIONS
 from penstock_nvdla.sdp_constants import Passes, Sums, Unproved, find_passes
-from penstock_nvdla.sequencer import Sequencer
-from penstock_nvdla.stream import from_bytes
-from penstock_nvdla.unextended_task import UnextendedTask
-
-FIRST_OF_EXTENSION = 0x40000
 
 
 def plain(graph: Graph, config: str = "small") -> Compilation:
-    """A graph compiled for NVDLA without the extension."""
-    return compiled(graph, f"nvdla:config={config},extension=False")
+    """A graph compiled for NVDLA."""
+    return compiled(graph, f"nvdla:config={config}")
 
 
 @st.composite
@@ -107,7 +100,7 @@ def test_groups_live_in_the_memory_at_the_second_port_of_large() -> None:
         request = api.request(
             "zoo:resnet8:resolution=16",
             "host",
-            accelerators=("nvdla:config=large,extension=False,cvsram=32KiB",),
+            accelerators=("nvdla:config=large,cvsram=32KiB",),
             options=Options(partition=partition),
             optimize="speed",
         )
@@ -127,7 +120,7 @@ def test_groups_in_tiles_are_exact_in_c_and_cost_what_is_stated(
     def without_y(sums: Sums, *, in_y: bool) -> Passes | Unproved:
         return find_passes(sums)
 
-    monkeypatch.setattr(unextended_kernels, "find_passes", without_y)
+    monkeypatch.setattr(operators, "find_passes", without_y)
     net = GraphBuilder("tiles", seed=5)
     x = net.input((1, 20, 18, 3))
     x = net.conv2d(x, 40, 3, name="both")
@@ -139,16 +132,15 @@ def test_groups_in_tiles_are_exact_in_c_and_cost_what_is_stated(
     request = api.request(
         graph,
         "host",
-        accelerators=("nvdla:config=large,extension=False,cvsram=12KiB",),
+        accelerators=("nvdla:config=large,cvsram=12KiB",),
         options=Options(partition="best", objective=BYTES),
         optimize="speed",
     )
     done = compile_request(request)
     layers = [layer for group, _ in tiled_groups(done) for layer in group.layers]
     tasks = [task for layer in layers for task, _ in layer.tasks]
-    mine = [task for task in tasks if isinstance(task, UnextendedTask)]
-    assert any(len(task.passes) == 2 for task in mine)
-    assert any(task.lead for task in mine)
+    assert any(len(task.passes) == 2 for task in tasks)
+    assert any(task.lead for task in tasks)
     stated = engine_cycles(done.schedule), main_bytes(done.schedule)
     assert not [*disagreements(done, *stated)]
     assert_exact(done, "host")
@@ -161,29 +153,9 @@ def test_cascades_run_on_it() -> None:
     for k in range(3):
         x = net.conv2d(x, 8, 3, activation=("none", "relu")[k % 2], name=f"conv{k}")
     graph = net.build(net.max_pool2d(x, 2, name="pool"))
-    done = compiled(graph, "nvdla:extension=False", optimize=Optimize.SIZE)
+    done = compiled(graph, "nvdla", optimize=Optimize.SIZE)
     assert any(len(plan.parts) > 2 for plan in done.schedule.plans)
     assert_exact(done, "machine")
-
-
-def test_streams_write_registers_of_the_public_specification_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    addresses = {register.name: register.address for register in registers().values()}
-    found: set[str] = set()
-
-    def recorded(
-        stream: bytes, memories: Memories, chip: NvdlaConfiguration, sequencer: Sequencer | None
-    ) -> None:
-        found.update(write.register for write in from_bytes(stream))
-        execute(stream, memories, chip, sequencer)
-
-    monkeypatch.setattr(programs, "execute", recorded)
-    assert_exact(plain(every_kind()), "machine")
-    assert {name.partition(".")[0] for name in found} == {
-        *("CDMA", "CSC", "CMAC_A", "CMAC_B", "CACC", "SDP_RDMA", "SDP", "PDP_RDMA", "PDP"),
-    }
-    assert max(addresses[name] for name in found) < FIRST_OF_EXTENSION
 
 
 def reasons(graph: Graph, config: str = "small") -> dict[str, str]:
@@ -211,7 +183,7 @@ def nothing(_: Mapping[str, int], moved: int = 0) -> None:
 def test_sums_run_in_unit_y_of_large_if_the_other_units_are_not_exact(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unextended_kernels, "find_sum", nothing)
+    monkeypatch.setattr(operators, "find_sum", nothing)
     small, large = plain(every_kind(), "small"), plain(every_kind(), "large")
     kinds = [[node.kind for node in claimed(done.graph).values()] for done in (small, large)]
     assert [each.count("add") for each in kinds] == [0, 1]
@@ -224,7 +196,7 @@ def test_sums_run_in_unit_y_of_large_if_the_other_units_are_not_exact(
 def test_a_sum_without_proved_constants_is_refused_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unextended_kernels, "find_sum", nothing)
+    monkeypatch.setattr(operators, "find_sum", nothing)
     net = GraphBuilder("sums", seed=1)
     x = net.input((1, 8, 8, 8))
     alone = net.add(net.max_pool2d(x, 1, name="y"), x, name="alone")

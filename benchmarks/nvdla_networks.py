@@ -1,9 +1,9 @@
-"""NvdlaUnextended: what NVDLA runs without penstock's extension, as a share of a network.
+"""NvdlaNetworks: what NVDLA runs of networks.
 
-    python -m benchmarks.nvdla_unextended [FOLDER] [--network NAME] [--config NAME]
+    python -m benchmarks.nvdla_networks [FOLDER] [--network NAME] [--config NAME]
 
-For each network and configuration: nodes and multiply-accumulates (MACs) that NVDLA's own units
-run, as a share of all, the share of the MACs that run twice, because their layers take two passes,
+For each network and configuration: nodes and multiply-accumulates (MACs) that NVDLA runs,
+as a share of all, the share of the MACs that run twice, because their layers take two passes,
 the cycles before scheduling and those of them that lie beside NVDLA, and how many of the sums of
 two tensors NVDLA runs. Below, the reasons why nodes run on the processor instead, with the number
 of these nodes and their share of the MACs. Networks of up to MOST_MACS MACs also run on the
@@ -37,8 +37,7 @@ from penstock.pipeline.request import Request
 from penstock.uma import Offloaded
 from penstock_nvdla.dataflow import cycles
 from penstock_nvdla.kernels import tasks
-from penstock_nvdla.unextended_kernels import SUMS
-from penstock_nvdla.unextended_task import UnextendedTask
+from penstock_nvdla.operators import SUMS
 
 CONFIGURATIONS = ("small", "large")
 NETWORKS = ("zoo:resnet8", "zoo:mobilenet_v1:alpha=0.25,resolution=96", "zoo:vgg16")
@@ -87,7 +86,7 @@ class Share:
 def main(arguments: Sequence[str]) -> int:
     """Prints the tables; 1 if a run differs or NVDLA runs too little."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.nvdla_unextended", description=__doc__
+        prog="python -m benchmarks.nvdla_networks", description=__doc__
     )
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="folder of models")
     parser.add_argument(
@@ -120,9 +119,7 @@ def models(folder: Path | None) -> Sequence[str]:
 
 def share(model: str, config: str) -> Share:
     """What NVDLA runs of a network. Raises PenstockError."""
-    request = api.request(
-        model, "host", accelerators=(f"nvdla:config={config},extension=False",), optimize="speed"
-    )
+    request = api.request(model, "host", accelerators=(f"nvdla:config={config}",), optimize="speed")
     graph = simplify(read_request(request))
     found = offload(graph, request.accelerators, request.target)
     own = [node for node in found.graph.nodes if isinstance(node.op, Composite)]
@@ -176,10 +173,8 @@ def adds_tensors(node: Node) -> bool:
 
 def takes_two_passes(node: Node, request: Request) -> bool:
     """Whether a composite runs a layer twice."""
-    for one in tasks(Offloaded(node, request.accelerators[0].target)):
-        if isinstance(one.task, UnextendedTask) and len(one.task.passes) > 1:
-            return True
-    return False
+    every = tasks(Offloaded(node, request.accelerators[0].target))
+    return any(len(one.task.passes) > 1 for one in every)
 
 
 def run(request: Request) -> tuple[int, tuple[str, ...]]:
@@ -196,7 +191,7 @@ def table(found: Sequence[Share]) -> Table:
         *("million cycles", "beside"),
         *("sums", "on NVDLA", "NVDLA cycles", "functional model"),
     )
-    made = Table(*(columns[:1]), title="NVDLA without the extension")
+    made = Table(*(columns[:1]), title="networks on NVDLA")
     for column in columns[1:]:
         made.add_column(column, justify="right")
     for one in found:

@@ -1,5 +1,5 @@
-"""unextended_kernels: translates operators to tasks for NVDLA's own units, without penstock's
-extension, and states which operators they cannot compute exactly."""
+"""operators: translates operators to tasks for NVDLA, and states which of them it cannot compute
+exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.uma import (
     quantise_multiplier,
     reachable,
 )
-from penstock_nvdla.configurations import NvdlaConfiguration, configuration
+from penstock_nvdla.configurations import CVSRAM, NvdlaConfiguration, configuration
 from penstock_nvdla.packing import pack_weights
 from penstock_nvdla.pdp import MOST_KERNEL, PoolingMethod, reciprocals, spans
 from penstock_nvdla.sdp_constants import (
@@ -33,9 +33,8 @@ from penstock_nvdla.sdp_constants import (
 )
 from penstock_nvdla.sdp_functions import ELEMENTS, find_function
 from penstock_nvdla.sdp_sums import SumSettings, UnitYSum, find_sum, find_sum_in_y
-from penstock_nvdla.task import operator_task
-from penstock_nvdla.unextended_task import (
-    UnextendedTask,
+from penstock_nvdla.task import (
+    Task,
     aligned,
     spread_block,
     spread_packs,
@@ -49,8 +48,6 @@ SUMS = ("Add", "Sub")
 ELEMENTWISE = (*SUMS, "Mul")
 CLAMPS, SLOPES = ("Relu", "LeakyRelu"), "Prelu"
 CONCATENATION, SLICE, PAD = "Concatenation", "Slice", "Pad"
-# The operators that penstock's extension does not compute.
-NOT_EXTENDED = ("LeakyRelu", SLOPES, SLICE)
 Sides = tuple[SumSettings | UnitYSum, ...]
 NO_FUNCTION = "no constants were found that are proved for all elements"
 NO_SUM = "no constants were found that are proved for all pairs of elements"
@@ -73,7 +70,7 @@ def reason_against(offloaded: Offloaded) -> str | None:
     if kind == SLICE:
         return _reason_against_slice(offloaded)
     if kind == PAD:
-        atom = plain_hardware(offloaded).memory_atom_bytes
+        atom = hardware(offloaded).memory_atom_bytes
         return None if spreads(offloaded.main, atom) else "they only fill packs of channels"
     if kind not in CONVOLUTIONS:
         return "they have no exact form of this operator"
@@ -84,15 +81,6 @@ def reason_against(offloaded: Offloaded) -> str | None:
         channels = f"{found.count} of {found.total} channels"
         return f"requantisation is not proved for {channels}: {found.reason}"
     return None
-
-
-def own_layer_of_sums(node: Node, chip: NvdlaConfiguration) -> str:
-    """Return the reason, for a message, why a sum is not fused with a convolution."""
-    # NVDLA runs the sum only with constants that are proved to yield exact results.  If none were
-    # found, the message says so, too.
-    found = computes_elements(node) or _proved_sum(dict(node.op.kernel(node.site).params), chip)
-    runs = "" if found else f", and {NO_SUM}"
-    return f"without the extension, SDP adds tensors in a layer of its own{runs}"
 
 
 def _reason_against_pool(offloaded: Offloaded) -> str | None:
@@ -169,9 +157,9 @@ def _slices(offloaded: Offloaded) -> tuple[tuple[int, int], ...]:
     return tuple(zip(getattr(op, "start", ()), getattr(op, "step", ()), strict=True))
 
 
-def plain_task(offloaded: Offloaded) -> UnextendedTask:
+def operator_task(offloaded: Offloaded) -> Task:
     """Return the task that computes an operator, for which `reason_against` must return None."""
-    key = "unextended task"
+    key = "task"
     if key not in offloaded.cache:
         offloaded.cache[key] = _task(offloaded)
     return offloaded.cache[key]
@@ -185,7 +173,7 @@ def summation(offloaded: Offloaded) -> Sides:
     search finds no exact constants."""
     key = "summation"
     if key not in offloaded.cache:
-        offloaded.cache[key] = _proved_sum(offloaded.parameters, plain_hardware(offloaded))
+        offloaded.cache[key] = _proved_sum(offloaded.parameters, hardware(offloaded))
     return offloaded.cache[key]
 
 
@@ -245,16 +233,16 @@ def _results(node: Node, variable: int) -> Int64s:
     return found[0, 0].T.astype(np.int64)
 
 
-def copies(offloaded: Offloaded) -> tuple[UnextendedTask, ...]:
+def copies(offloaded: Offloaded) -> tuple[Task, ...]:
     """Return the tasks that write the inputs of a concatenation to their channels of the output."""
-    chip, found = plain_hardware(offloaded), list[UnextendedTask]()
+    chip, found = hardware(offloaded), list[Task]()
     channel = weight_bytes = 0
     *_, total = offloaded.main.output.type.shape
     for value in offloaded.main.inputs:
         _, h, w, c = value.type.shape
         lead, channel = channel % chip.memory_atom_bytes, channel + c
         moves = lead > 0 or (channel % chip.memory_atom_bytes > 0 and channel < total)
-        task = UnextendedTask(chip, None, w, h, c, w, h, lead + c, lead=lead, moves=moves)
+        task = Task(chip, w, h, c, w, h, lead + c, lead=lead, moves=moves)
         if moves:
             task = replace(task, weight_address=weight_bytes)
             weight_bytes += len(_moving_weights(task))
@@ -262,7 +250,7 @@ def copies(offloaded: Offloaded) -> tuple[UnextendedTask, ...]:
     return tuple(found)
 
 
-def _moving_weights(task: UnextendedTask) -> bytes:
+def _moving_weights(task: Task) -> bytes:
     """The weights with which an input of a concatenation becomes channels `task.lead` and up."""
     kernels = np.eye(task.out_c, task.in_c, -task.lead, np.int8)[:, None, None]
     packed = pack_weights(kernels, task.hardware)
@@ -290,25 +278,25 @@ def _proved_side(
     return next((one for one in found if one is not None), None)
 
 
-def _task(offloaded: Offloaded) -> UnextendedTask:
-    """Compute the result of `plain_task`, which caches it."""
-    kind, chip = offloaded.main.kind, plain_hardware(offloaded)
+def _task(offloaded: Offloaded) -> Task:
+    """Compute the result of `operator_task`, which caches it."""
+    kind, chip = offloaded.main.kind, hardware(offloaded)
     if computes_elements(offloaded.main):
         return _function_task(offloaded)
     if kind in SUMS:
         _, h, w, c = offloaded.main.output.type.shape
         middle = split(offloaded.parameters)
         total = summation(offloaded)
-        return UnextendedTask(chip, None, w, h, c, w, h, c, total=total, split=middle)
+        return Task(chip, w, h, c, w, h, c, total=total, split=middle)
     if kind == SLICE:
         return _slicing_task(offloaded)
     if kind == PAD:
         _, h, w, atom = offloaded.main.output.type.shape
         channels = offloaded.main.inputs[0].type.shape[3]
         stored = w * channels // atom
-        return UnextendedTask(chip, None, stored, h, atom, w, h, atom, spreads=channels)
+        return Task(chip, stored, h, atom, w, h, atom, spreads=channels)
     is_average = kind == "AveragePool2D" and _sums_elements(offloaded)
-    task = operator_task(UnextendedTask, chip, None, _sizes(offloaded))
+    task = _sized(chip, _sizes(offloaded))
     gathered = task.reach_h * task.in_row_bytes if task.reach_h > 1 else 0
     task = replace(task, gathered_bytes=gathered)
     if kind in POOLS and not is_average:
@@ -342,30 +330,51 @@ def _sizes(offloaded: Offloaded) -> Mapping[str, int]:
     return p
 
 
-def _function_task(offloaded: Offloaded) -> UnextendedTask:
+def _sized(chip: NvdlaConfiguration, p: Mapping[str, int]) -> Task:
+    """The task of an operator with the sizes `p`; sizes of windows, strides and dilations that are
+    missing are 1, padding and a zero point 0."""
+    return Task(
+        chip,
+        in_w=p["in_w"],
+        in_h=p["in_h"],
+        in_c=p["in_c"],
+        out_w=p["out_w"],
+        out_h=p["out_h"],
+        out_c=p["out_c"],
+        kernel_w=p.get("kernel_w", 1),
+        kernel_h=p.get("kernel_h", 1),
+        stride_w=p.get("stride_w", 1),
+        stride_h=p.get("stride_h", 1),
+        dilation_w=p.get("dilation_w", 1),
+        dilation_h=p.get("dilation_h", 1),
+        pad_left=p.get("pad_left", 0),
+        pad_top=p.get("pad_top", 0),
+        in_zero=p.get("in_zero", 0),
+    )
+
+
+def _function_task(offloaded: Offloaded) -> Task:
     found = function(offloaded)
     assert found is not None
     _, h, w, c = offloaded.main.output.type.shape
     every = [one.operands for one in found.passes]
     shared = tuple(tuple(map(int, one[0])) for one in every if len(one) == 1)
-    return UnextendedTask(
-        plain_hardware(offloaded),
-        None,
+    return Task(
+        hardware(offloaded),
         *(w, h, c, w, h, c),
         function=tuple(one.settings for one in found.passes),
         shared=shared,
     )
 
 
-def _slicing_task(offloaded: Offloaded) -> UnextendedTask:
+def _slicing_task(offloaded: Offloaded) -> Task:
     """The task of a slice of rows and columns: negative padding skips those before it."""
     (_, in_h, in_w, c), (_, h, w, _) = (
         value.type.shape for value in (offloaded.main.inputs[0], offloaded.main.output)
     )
     _, (top, stride_h), (left, stride_w), _ = _slices(offloaded)
-    return UnextendedTask(
-        plain_hardware(offloaded),
-        None,
+    return Task(
+        hardware(offloaded),
         *(in_w, in_h, c, w, h, c),
         stride_w=stride_w,
         stride_h=stride_h,
@@ -375,9 +384,11 @@ def _slicing_task(offloaded: Offloaded) -> UnextendedTask:
     )
 
 
-def plain_hardware(offloaded: Offloaded) -> NvdlaConfiguration:
-    """Return the hardware configuration that the user selected, without the extension."""
-    return configuration(str(offloaded.target.attrs["config"]))
+def hardware(offloaded: Offloaded) -> NvdlaConfiguration:
+    """Return the hardware configuration that the user selected."""
+    memory = offloaded.target.memories.get(CVSRAM)
+    chip = configuration(str(offloaded.target.attrs["config"]))
+    return replace(chip, sram_bank_bytes=memory.bank_bytes if memory else 0)
 
 
 def _is_by_pack(offloaded: Offloaded) -> bool:
@@ -391,7 +402,7 @@ def requantisation(offloaded: Offloaded) -> Passes | Unproved:
     """Return the passes of SDP that requantise the sums of an operator, or why there are none."""
     key = "passes"
     if key not in offloaded.cache:
-        in_y = plain_hardware(offloaded).rates.elementwise > 0
+        in_y = hardware(offloaded).rates.elementwise > 0
         offloaded.cache[key] = find_passes(_sums(offloaded), in_y=in_y)
     return offloaded.cache[key]
 
@@ -458,14 +469,14 @@ def _added_taps(p: Mapping[str, int], axis: str) -> tuple[int, int]:
     return max(0, behind - reach + 1), max(0, before - reach + 1)
 
 
-def plain_scratch_bytes(offloaded: Offloaded) -> int:
+def scratch_bytes(offloaded: Offloaded) -> int:
     """Return the size in bytes of the scratch memory that an operator needs."""
     if offloaded.main.kind == CONCATENATION:
         return max(task.scratch_bytes for task in copies(offloaded))
-    return plain_task(offloaded).scratch_bytes
+    return operator_task(offloaded).scratch_bytes
 
 
-def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
+def tables(offloaded: Offloaded) -> Mapping[str, Array]:
     """Return the constant arrays that the hardware reads for an operator, by name.
 
     The result is empty if the task of the operator has no passes."""
@@ -477,7 +488,7 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     if offloaded.main.kind == CONCATENATION:
         packed = b"".join(_moving_weights(task) for task in copies(offloaded) if task.moves)
         return {"weights": np.frombuffer(packed, np.int8)} if packed else {}
-    task = plain_task(offloaded)
+    task = operator_task(offloaded)
     if task.spreads:
         return {"weights": _spreading_weights(task)}
     if not task.tables:
@@ -498,7 +509,7 @@ def plain_tables(offloaded: Offloaded) -> Mapping[str, Array]:
     return {"weights": np.frombuffer(packed, np.int8), "post": post}
 
 
-def _spreading_weights(task: UnextendedTask) -> Array:
+def _spreading_weights(task: Task) -> Array:
     """The weights that select the channels of each pixel of a block from the packs that contain
     them."""
     atom, each = task.hardware.memory_atom_bytes, np.arange(task.spreads)
@@ -512,7 +523,7 @@ def _spreading_weights(task: UnextendedTask) -> Array:
     return found.ravel()
 
 
-def _diagonal(weights: Array, task: UnextendedTask) -> bytes:
+def _diagonal(weights: Array, task: Task) -> bytes:
     """The weights of an ordinary convolution that computes some channels of a depthwise
     convolution, in the hardware's memory order (`pack_weights`).  Kernel c has the weights of
     channel c in input channel c, and zeros in all other input channels."""

@@ -26,6 +26,7 @@ from penstock.opkit import sliding
 from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.axes import Sources, followed, followed_affine
 from penstock.opkit.checks import (
+    require,
     require_count,
     require_dtype,
     require_int8,
@@ -482,6 +483,8 @@ def centred_layer(
     if found is not None:
         return x, found, ()
     rest = _differences(w)
+    largest = int(np.abs(rest).max())
+    require(largest < 256, f"weights less their zero points reach {largest}, must stay below 256")
     others = tuple(range(rest.ndim - 1))
     # Each copy of a channel takes from -128 to 127 of a difference.
     copies = np.maximum(-(-rest.max(axis=others) // 127), -(rest.min(axis=others) // 128))

@@ -401,3 +401,11 @@ def test_an_attribute_may_have_any_name() -> None:
         onnx.helper.make_node("Reshape", ["x", "shape"], ["y"]),
     ]
     assert graph_of(_file(nodes, (1, 4)).replace(b"extra", b"ex\x80ra")).inputs
+
+
+def test_weights_that_are_no_8_bit_elements_are_refused() -> None:
+    """As many copies of the input would be needed as 127 is contained in a weight."""
+    product = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+    raw = _file([product], (1, 2), w=np.full((2, 3), 2**31, np.uint32))
+    with pytest.raises(ModelError, match="reach 2147483648, must stay below 256"):
+        graph_of(raw, ASSUMED)

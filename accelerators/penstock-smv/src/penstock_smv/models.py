@@ -96,8 +96,9 @@ def conv2d(engine: SmvEngine, op: ConvolveTile[int]) -> None:
         (pitches.w_output, op.kernel_w * pitches.w_tap, pitches.w_tap, 1),
     )
     # float64 holds every sum exactly: products are below 2**15, and there are less than 2**38.
-    windows = _windows(engine, op, image).astype(np.float64)
-    products = np.tensordot(windows, taps.astype(np.float64), ((2, 3, 4), (1, 2, 3)))
+    found, inside = _windows(engine, op, image)
+    centred = (found.astype(np.float64) - engine.range.in_zero) * inside
+    products = np.tensordot(centred, taps.astype(np.float64), ((2, 3, 4), (1, 2, 3)))
     _finish_sums(engine, products.astype(np.int64), op)
 
 
@@ -105,7 +106,7 @@ def half_layer(engine: SmvEngine, op: HalfTile[int]) -> None:
     """Functional model of `smv_half_layer`: convolve a tile of float16 elements.  Each product is
     added to the sum in float32, in the order of the weights; a complete sum and its bias are
     clamped, and rounded to float16."""
-    pitches, window, half = engine.pitches, engine.window, np.float16
+    pitches, half = engine.pitches, np.float16
     image = engine.tile(
         ScratchpadNumber.INPUT,
         op.x,
@@ -124,15 +125,13 @@ def half_layer(engine: SmvEngine, op: HalfTile[int]) -> None:
     outputs = engine.tile(ScratchpadNumber.OUTPUT, op.y, shape, steps, half)
     partial = engine.half_sums(op.y, shape)
     totals = partial.copy() if op.accumulate else np.zeros(shape, np.float32)
+    found, inside = _windows(engine, op, image)
     with np.errstate(all="ignore"):
         for k, l in np.ndindex(op.kernel_h, op.kernel_w):  # noqa: E741
-            at = k * window.dilation_h - op.pad_top, l * window.dilation_w - op.pad_left
-            rows, inside = _tap_indices(op.out_h, window.stride_h, at[0], op.in_h)
-            columns, within = _tap_indices(op.out_w, window.stride_w, at[1], op.in_w)
-            places = np.ix_(np.flatnonzero(inside), np.flatnonzero(within))
-            read = image[np.ix_(rows[inside], columns[within])]
+            met = inside[:, :, k, l, 0]
+            read = found[met, k, l]
             for c in range(op.depth):
-                totals[places] += read[..., c, None] * taps[:, k, l, c]
+                totals[met] += read[:, c, None] * taps[:, k, l, c]
         if not op.finish:
             partial[:] = totals
             return
@@ -160,7 +159,8 @@ def depthwise_conv2d(engine: SmvEngine, op: DepthwiseTile[int]) -> None:
         (op.kernel_w * pitches.w_tap, pitches.w_tap, 1),
     )
     shape = (op.out_h, op.out_w, op.channels)
-    products = _windows(engine, op, image[..., sources]) * taps.astype(np.int64)
+    found, inside = _windows(engine, op, image[..., sources])
+    products = (found.astype(np.int64) - engine.range.in_zero) * inside * taps.astype(np.int64)
     totals = engine.scales(op.bias, op.channels, np.int32) + products.sum((2, 3))
     engine.outputs(op.y, shape)[:] = requantise(
         totals,
@@ -363,21 +363,23 @@ def set_products(engine: SmvEngine, products: ProductScales) -> None:
     engine.products = products
 
 
-def _windows(engine: SmvEngine, op: ConvolveTile[int] | DepthwiseTile[int], image: Array) -> Array:
-    """Return the elements under each window less their zero point, and 0 in the padding: (rows,
-    columns, kernel rows, kernel columns, channels)."""
+def _windows(
+    engine: SmvEngine, op: ConvolveTile[int] | DepthwiseTile[int] | HalfTile[int], image: Array
+) -> tuple[Array, Array]:
+    """Return the elements under each window, and which of them are inside the image, see
+    `sliding_windows`; none are in an empty one."""
     size, kernel, steps = (op.out_h, op.out_w), (op.kernel_h, op.kernel_w), engine.window
     if 0 in image.shape:
-        return np.zeros((*size, *kernel, image.shape[2]), np.int64)
-    found, inside = sliding_windows(
-        image.astype(np.int64) - engine.range.in_zero,
+        nothing = np.zeros((*size, *kernel, image.shape[2]), image.dtype)
+        return nothing, np.zeros((*size, *kernel, 1), np.bool_)
+    return sliding_windows(
+        image,
         size,
         kernel,
         (steps.stride_h, steps.stride_w),
         (steps.dilation_h, steps.dilation_w),
         (op.pad_top, op.pad_left),
     )
-    return found * inside
 
 
 def _window_elements(index: int, stride: int, pad: int, size: int, extent: int) -> slice:

@@ -141,13 +141,16 @@ def test_there_are_operators_whose_sums_are_taken_in_parts() -> None:
 def test_along_a_sum_an_index_of_one_input_meets_only_that_of_the_others(
     sample: Sample, seed: int, data: st.DataObject
 ) -> None:
-    """Where one input is zero at all indices but some, the others do not matter at those."""
+    """Where one input is zero at all indices but some, the others do not matter at those; each
+    output reads all indices."""
     op, site = sample.op, sample.site
     assert isinstance(op, Reducing)
+    read = op.needs(site, Region.of(*((0, 1) for _ in site.output.shape)))
     for axis in op.reduced(site):
         (first, along), *others = axis
         extent = site.inputs[first].shape[along]
         assert {site.inputs[k].shape[d] for k, d in others} == {extent}
+        assert {read[k].intervals[d] for k, d in axis} == {(0, extent)}
         kept = data.draw(st.sets(st.integers(0, extent - 1)))
         inputs = list(inputs_of(site, seed))
         out = [i for i in range(extent) if i not in kept]

@@ -136,6 +136,9 @@ class _Depthwise(_Convolution):
     def group_params(self, site: Site) -> Params:
         return (("multiplier_d", self.multiplier),)
 
+    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
+        return ()
+
     def result_type(self, inputs: Types) -> TensorType:
         x, w, b = self.operands(inputs, 4)
         channels = x.shape[3] * self.multiplier
@@ -216,10 +219,6 @@ class Conv2D(_QuantisedConvolution):
         RelayName("nn.conv1d", condition=_slides_along_one_axis),
         RelayName("qnn.conv1d", condition=_slides_along_one_axis),
     )
-
-    def reduced(self, site: Site) -> tuple[tuple[tuple[int, int], ...], ...]:
-        x, w, _ = site.inputs
-        return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
 
     def sums(self, x: Array, zero: int, w: Array, out: Region) -> Array:
         channels, depth = out.slices[3], w.shape[3]

@@ -16,9 +16,9 @@ from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Op, Params, Site, Types, Work
+from penstock.ir.op import Arrays, Op, Params, Site, Types, Work
 from penstock.ir.region import Region
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import constant_axes, require, require_count, require_int8
@@ -58,6 +58,14 @@ class Reduction(FollowingAxes):
     def sources(self, site: Site) -> tuple[Sources, ...]:
         axes = range(site.output.rank)
         return (tuple(None if axis in self.reduced_axes else axis for axis in axes),)
+
+    def in_order(self, site: Site, inputs: Arrays, out: Region) -> Array:
+        """The elements that region `out` reads, those of each output along the last axis in the
+        order of their indices."""
+        (read,) = self.needs(site, out)
+        x, axes = inputs[0][read.slices], sorted(self.reduced_axes)
+        kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
+        return x.transpose(*kept, *axes).reshape(*(x.shape[axis] for axis in kept), -1)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements * self.count(site))

@@ -73,20 +73,15 @@ class PlainReduction(Reduction):
         return self.reduced_type(inputs, x.dtype, types)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        (read,) = self.needs(site, out)
-        x = inputs[0][read.slices]
-        kept = tuple(axis for axis in range(x.ndim) if axis not in self.axes)
-        # Reduced axes last and in order, so that elements are taken in the order of their indices.
-        moved = x.transpose(*kept, *sorted(self.axes))
-        moved = moved.reshape(*(x.shape[axis] for axis in kept), -1)
+        x = self.in_order(site, inputs, out)
         with np.errstate(all="ignore"):
             match self.function:
                 case ReductionFunction.PROD:
-                    found = np.multiply.accumulate(moved, axis=-1, dtype=x.dtype)[..., -1]
+                    found = np.multiply.accumulate(x, axis=-1, dtype=x.dtype)[..., -1]
                 case ReductionFunction.SUM:
-                    found = np.add.accumulate(moved, axis=-1, dtype=x.dtype)[..., -1]
+                    found = np.add.accumulate(x, axis=-1, dtype=x.dtype)[..., -1]
                 case _:
-                    found = _extreme(moved, larger=self.function is ReductionFunction.MAX)
+                    found = _extreme(x, larger=self.function is ReductionFunction.MAX)
         return found.reshape(out.shape)
 
     def kernel(self, site: Site) -> Kernel:

@@ -173,15 +173,9 @@ class PlainSum(Reduction):
         return self.axes
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        (read,) = self.needs(site, out)
-        x = inputs[0][read.slices]
-        kept = tuple(axis for axis in range(x.ndim) if axis not in self.axes)
-        # Reduced axes last and in order, so that elements are added in the order of their indices.
-        moved = x.transpose(*kept, *sorted(self.axes)).reshape(
-            *(x.shape[axis] for axis in kept), -1
-        )
+        x = self.in_order(site, inputs, out)
         with np.errstate(all="ignore"):
-            return np.add.accumulate(moved, axis=-1)[..., -1].reshape(out.shape)
+            return np.add.accumulate(x, axis=-1)[..., -1].reshape(out.shape)
 
     def kernel(self, site: Site) -> Kernel:
         return Kernel("total_f32", self.params(site), by_rows=True)

@@ -35,10 +35,10 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
-from penstock.opkit.checks import require, require_dtype, require_rank
+from penstock.opkit.checks import require, require_rank
 from penstock.opkit.layers import (
     PlainLayer,
     WeightedOp,
@@ -47,7 +47,7 @@ from penstock.opkit.layers import (
     in_quads,
     onnx_layer,
 )
-from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
+from penstock.opkit.nodes import in_shape_of_output, is_real
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import Multipliers, stated_multipliers
 from penstock.opkit.sliding import Sliding, Window, foreign_windows
@@ -365,15 +365,9 @@ def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
     """TFLite CONV_3D of real numbers.
 
     Source: `reference/conv3d.h`."""
-    weights = node.constant(1)
-    require_dtype(node.input(1).type, (DType.FLOAT32,), "weights")
-    require(weights.ndim == volumes.RANK, f"weights have shape {list(weights.shape)}")
-    w = Value.constant(f"{node.output().name}/weights", weights.transpose(FOREIGN_ORDER))
     is_same = node.choice("padding", ("SAME", "VALID")) == "SAME"
-    form = onnx_form(
-        node, "Conv", node.input(0), w, node.optional(2),
-        strides=tuple(node.integer(f"stride_{axis}") for axis in "dhw"),
-        dilations=tuple(node.integer(f"dilation_{axis}_factor", 1) for axis in "dhw"),
+    form = volumes.foreign_form(
+        node, "Conv", node.input(0), FOREIGN_ORDER, node.optional(2),
         auto_pad="SAME_UPPER" if is_same else "VALID",
     )  # fmt: skip
     return _volume_nodes(form, node.input(0), 1, Limits.of(fused_activation(node)))

@@ -42,10 +42,10 @@ from penstock.ir.operator_facts import (
     relay,
 )
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, Quantisation, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
-from penstock.opkit.checks import require, require_dtype, require_rank
+from penstock.opkit.checks import require, require_rank
 from penstock.opkit.layers import (
     Layer,
     PlainLayer,
@@ -53,7 +53,7 @@ from penstock.opkit.layers import (
     in_quads,
     onnx_layer,
 )
-from penstock.opkit.nodes import in_shape_of_output, is_real, onnx_form
+from penstock.opkit.nodes import in_shape_of_output, is_real
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.selection import Form
@@ -282,15 +282,10 @@ def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
     """TFLite CONV_3D_TRANSPOSE of real numbers.
 
     Source: `reference/conv3d_transpose.h`."""
-    weights, x, y = node.constant(1), node.input(2), node.output()
-    require_dtype(node.input(1).type, (DType.FLOAT32,), "weights")
-    require(weights.ndim == volumes.RANK, f"weights have shape {list(weights.shape)}")
-    w = Value.constant(f"{y.name}/weights", weights.transpose(FOREIGN_ORDER))
-    form = onnx_form(
-        node, "ConvTranspose", x, w, node.optional(3),
-        strides=tuple(node.integer(f"stride_{axis}") for axis in "dhw"),
-        dilations=tuple(node.integer(f"dilation_{axis}_factor", 1) for axis in "dhw"),
-        output_shape=y.shape[1:4], auto_pad="SAME_UPPER",
+    x = node.input(2)
+    form = volumes.foreign_form(
+        node, "ConvTranspose", x, FOREIGN_ORDER, node.optional(3),
+        output_shape=node.output().shape[1:4], auto_pad="SAME_UPPER",
     )  # fmt: skip
     return _volume_nodes(form, x, 1, Limits.of(fused_activation(node)))
 

@@ -14,12 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.ir.foreign import Attribute
+from penstock.ir.foreign import Attribute, ForeignNode
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array
-from penstock.opkit.checks import require
+from penstock.ir.tensor import Array, DType
+from penstock.opkit.checks import require, require_dtype
+from penstock.opkit.nodes import onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.sliding import Window
 from penstock.ops.pad import Pad
@@ -31,6 +32,26 @@ PLANES, IMAGE = (0,), (1, 2)
 """Spatial axes: along which planes follow each other, and those of a plane."""
 
 Windows = tuple[Window, Window]
+
+
+def foreign_form(
+    node: ForeignNode,
+    name: str,
+    x: Value,
+    order: tuple[int, ...],
+    bias: Value | None,
+    **attributes: Attribute,
+) -> OnnxNode:
+    """A TFLite convolution of volumes of real numbers as an ONNX node of a name.
+
+    order: of the axes of the weights as ONNX has them."""
+    weights = node.constant(1)
+    require_dtype(node.input(1).type, (DType.FLOAT32,), "weights")
+    require(weights.ndim == RANK, f"weights have shape {list(weights.shape)}")
+    w = Value.constant(f"{node.output().name}/weights", weights.transpose(order))
+    steps = tuple(node.integer(f"stride_{axis}") for axis in "dhw")
+    dilations = tuple(node.integer(f"dilation_{axis}_factor", 1) for axis in "dhw")
+    return onnx_form(node, name, x, w, bias, strides=steps, dilations=dilations, **attributes)
 
 
 def of_axes(node: OnnxNode, axes: tuple[int, ...], x: Value) -> OnnxNode:

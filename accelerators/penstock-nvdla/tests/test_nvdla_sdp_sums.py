@@ -37,7 +37,7 @@ def test_all_pairs_yield_the_element_of_the_reference(
     inputs = tensor(first, zero[0]), tensor(first * ratio, zero[1])
     site = Site(inputs, tensor(first * out, out_zero), (None, None))
     params = dict(op.kernel(site).params)
-    every = [one for one in (find_sum(params), find_sum_in_y(params)) if one is not None]
+    every = [one for one in (find_sum(params, 0), find_sum_in_y(params, 0)) if one is not None]
     values = np.arange(-128, 128, dtype=np.int8)
     pair = (np.repeat(values, 256), np.tile(values, 256))
     shaped = tuple(one.reshape(1, 256, 256, 1) for one in pair)
@@ -51,8 +51,8 @@ def test_usual_sums_are_proved() -> None:
         inputs = tensor(0.05, 3), tensor(0.05 * ratio, -7)
         site = Site(inputs, tensor(0.055, 11), (None, None))
         params = dict(Add().kernel(site).params)
-        assert find_sum(params) is not None
-        assert find_sum_in_y(params) is not None
+        assert find_sum(params, 0) is not None
+        assert find_sum_in_y(params, 0) is not None
 
 
 def test_unit_y_proves_a_sum_that_the_other_units_do_not() -> None:
@@ -62,5 +62,5 @@ def test_unit_y_proves_a_sum_that_the_other_units_do_not() -> None:
         **{"out_zero": 0, "out_multiplier": 1613059802, "out_shift": -19},
         **{"least": -128, "most": 127},
     }
-    assert find_sum(params) is None
-    assert find_sum_in_y(params) is not None
+    assert find_sum(params, 0) is None
+    assert find_sum_in_y(params, 0) is not None

@@ -6,8 +6,13 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from command_line import CommandLine
+from penstock.scheduling.cascades import search
 from penstock.scheduling.options import STRATEGY_NAMES
+from penstock.scheduling.order.order import Order, OrderOptions, find_order
+from penstock.scheduling.order.steps import OrderProblem
 
 NVDLA = ("--accelerator", "nvdla:config=large", "--target", "host")
 
@@ -31,3 +36,17 @@ def test_it_states_each_partition_and_draws_its_groups(penstock: CommandLine) ->
         titles = [title.text for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
         assert sorted(titles) == sorted(names)
     assert "<svg" in (folder / "partitions.html").read_text()
+
+
+def test_the_order_of_least_memory_is_searched_once(
+    penstock: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[object] = []
+
+    def counted(problem: OrderProblem, options: OrderOptions) -> Order:
+        searched.append(problem)
+        return find_order(problem, options)
+
+    monkeypatch.setattr(search, "find_order", counted)
+    assert penstock("compare-partitions", "zoo:lenet5:classes=7", *NVDLA).code == 0
+    assert len(searched) == 1

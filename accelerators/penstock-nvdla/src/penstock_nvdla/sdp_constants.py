@@ -184,7 +184,7 @@ class Unproved:
     reason: str
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=1 << 11)  # more layers than most networks have
 def find_passes(sums: Sums, *, in_y: bool = False) -> Passes | Unproved:
     """Return one or two passes of SDP that are proved to compute the same elements as TFLite.  A
     pass processes all accumulators of a layer once, with one set of constants (`Pass`).

@@ -21,8 +21,10 @@ saturate below the zero point, those of the other above it, and a third layer ad
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -43,6 +45,19 @@ MOST_LEFT = 23  # The largest shift of an int8 operand that fits into 32 bits.
 FIRST_SHIFTS = (None, 0, 1, 2, 3)  # The values of `Ratio.left1` that are tried.
 MOST_RATIOS = 24  # The number of ratios that are tried, the most precise first.
 INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int64)
+Found = TypeVar("Found")
+
+
+def searched_once(
+    search: Callable[[Mapping[str, int], int], Found],
+) -> Callable[[Mapping[str, int], int], Found]:
+    """Return a search for constants that remembers its results, by the numbers of its arguments."""
+
+    @lru_cache(maxsize=1 << 12)
+    def known(numbers: tuple[tuple[str, int], ...], moved: int) -> Found:
+        return search(dict(numbers), moved)
+
+    return lambda p, moved: known(tuple(p.items()), moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +171,8 @@ class Levels:
         return self._order[(ordered == most) | (ordered == least)]
 
 
-def find_sum(p: Mapping[str, int], moved: int = 0) -> SumSettings | None:
+@searched_once
+def find_sum(p: Mapping[str, int], moved: int) -> SumSettings | None:
     """Return constants that are proved for a sum or difference; None if none were found.
 
     p: the parameters of TFLite's arithmetic, by name.
@@ -298,7 +314,8 @@ class UnitYSum:
         return np.clip(scaled, LOWEST, HIGHEST)
 
 
-def find_sum_in_y(p: Mapping[str, int], moved: int = 0) -> UnitYSum | None:
+@searched_once
+def find_sum_in_y(p: Mapping[str, int], moved: int) -> UnitYSum | None:
     """Return constants that are proved for a sum or difference; None if none were found.
 
     p: the parameters of TFLite's arithmetic, by name.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from heapq import merge
 
 from penstock.compiled import UNBOUNDED
@@ -44,7 +44,7 @@ from penstock.scheduling.order.order import (
     find_order,
     order_by,
 )
-from penstock.scheduling.order.steps import order_problem
+from penstock.scheduling.order.steps import OrderProblem, order_problem
 from penstock.scheduling.simulate.cost_accounting import CostAccounting
 from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, live_bytes
 
@@ -332,13 +332,19 @@ def _orders(parts: Parts, options: Options) -> tuple[Order, tuple[PartOrder, ...
     problem = order_problem(parts, keep_inputs=options.keep_input)
     is_least = options.order == LEAST
     width = BEAM_WIDTH if is_least else 0  # only the bound is of use
-    found = find_order(problem, OrderOptions(options.order_states, width))
+    found = _least_order(problem, OrderOptions(options.order_states, width))
     if is_least:
         # also the order of the model file, if it is another one
         file_order = tuple(range(len(parts.parts)))
         return found, tuple(dict.fromkeys((found.order, file_order)))
     named = order_by(problem, ORDERS[options.order])
     return replace(named, bound_bytes=found.bound_bytes), (named.order,)
+
+
+@lru_cache(maxsize=4)
+def _least_order(problem: OrderProblem, options: OrderOptions) -> Order:
+    """The order of least memory, which schedules of several partitions have in common."""
+    return find_order(problem, options)
 
 
 def _uniform_searches(

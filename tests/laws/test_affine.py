@@ -139,8 +139,9 @@ def matters(sample: Sample, out: Region, k: int, edge: Region, seed: int) -> boo
 def extremes(type: TensorType, seed: int) -> Iterator[Array]:
     """Elements as different as can be; then, of int8, every element there is (equality of two
     tensors changes at one of them only)."""
-    bounds = (0, 1) if type.dtype in (DType.BOOL, DType.FLOAT32) else (-(2**20), 2**20)
-    if type.dtype.size_bytes <= 2 and type.dtype is not DType.BOOL:
+    small = (DType.BOOL, DType.FLOAT16, DType.FLOAT32)
+    bounds = (0, 1) if type.dtype in small else (-(2**20), 2**20)
+    if type.dtype.size_bytes <= 2 and type.dtype not in small:
         bounds = (type.dtype.lower, type.dtype.upper - 1)
     yield from (np.full(type.shape, bound, type.dtype.value) for bound in bounds)
     yield elements(type, seed)

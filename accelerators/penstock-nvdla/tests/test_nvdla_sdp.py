@@ -129,6 +129,14 @@ def test_other_modes_of_unit_y_are_refused() -> None:
         decode_operations(words)
 
 
+def test_a_code_that_the_hardware_does_not_define_is_refused() -> None:
+    words = encode_operations(SdpOperations())
+    words["SDP.D_DP_BS_CFG"] |= 3 << 2
+    with pytest.raises(UnsupportedError, match=r"the code of algorithm is 3, must be one of") as e:
+        decode_operations(words)
+    assert e.value.code == "nvdla-008"
+
+
 def pooled(image: list[list[int]], layer: PoolingLayer) -> list[list[int]]:
     """The first channel of what a layer of PDP writes."""
     memory = np.zeros(4096, np.uint8)

@@ -280,10 +280,26 @@ def _build(kind: type[Record], tree: Mapping[str, Any]) -> Record:
                 value = tuple(cast(dict[str, int], value).values())
             elif isinstance(value, dict):
                 value = _build(type, cast(dict[str, Any], value))
-            elif type is bool or issubclass(type, Enum):
-                value = type(value)
+            elif type is bool:
+                value = bool(value)
+            elif issubclass(type, Enum):
+                value = _member(type, name, value)
             made[name] = value
     return kind(**made)
+
+
+def _member(type: type[Enum], name: str, value: int) -> Enum:
+    """The member of an enumeration whose code a register field holds for attribute `name`."""
+    try:
+        return type(value)
+    except ValueError:
+        raise UnsupportedError(
+            "nvdla-008",
+            f"the code of {name} is {value}, must be one of {[int(one.value) for one in type]}",
+            where="a stream of register writes for NVDLA",
+            why="the hardware defines no other",
+            help="correct the register program",
+        ) from None
 
 
 @cache

@@ -55,7 +55,21 @@ NVDLA_WITHOUT_EFFECT = {
     "CDMA.D_DATAIN_FORMAT.pixel_format": "only of images in pixel formats",
     "CDMA.D_DATAIN_FORMAT.pixel_mapping": "only of images in pixel formats",
     "CDMA.D_DATAIN_FORMAT.pixel_sign_override": "only of images in pixel formats",
-    "POST.D_SECOND_SURF_STRIDE.second_surf_stride": "only of more than one surface of channels",
+    "PDP.D_DST_LINE_STRIDE.dst_line_stride": "only of several rows",
+    "PDP.D_POOLING_KERNEL_CFG.kernel_stride_height": "only of several rows",
+    "SDP.D_FEATURE_MODE_CFG.nan_to_zero": "only of floating point",
+    **{
+        f"PDP.D_POOLING_PADDING_VALUE_{k}_CFG.pad_value_{k}x": "only of averages with padding"
+        for k in range(1, 8)
+    },
+    **{
+        f"SDP.D_DP_{unit.upper()}_ALU_SRC_VALUE.{unit}_alu_operand": "addends are in memory"
+        for unit in ("bs", "bn")
+    },
+    **{
+        f"SDP_RDMA.D_{unit.upper()}_SURFACE_STRIDE.{unit}_surface_stride": "only of several packs"
+        for unit in ("src", "bs", "bn", "ew")
+    },
 }
 
 

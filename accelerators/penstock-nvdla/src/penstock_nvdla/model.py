@@ -181,9 +181,9 @@ class Device:
             numbers = np.frombuffer(content.tobytes(), "<i2" if unit.two_bytes else "<i1")
             each = numbers.astype(np.int64).reshape(shape[2], count).T
             found = [one.reshape(1, 1, -1) for one in each]
-        if unit.use is Use.BOTH:
-            return found[0], found[1]
-        return (found[0], factors) if unit.use is Use.ADDENDS else (addends, found[0])
+        if unit.addends_in_memory:
+            addends = found[0]  # the engine reads addends first
+        return addends, found[-1] if unit.factors_in_memory else factors
 
     def _read_features(self, what: str, surface: Surface, shape: tuple[int, int, int]) -> Array:
         """Return int8 features from memory, of shape `shape` (rows, columns, channels), and count

@@ -1,4 +1,4 @@
-"""A reference for the functional model of NVDLA and its extension: elements in plain Python.
+"""A reference for the functional model of NVDLA: elements in plain Python.
 
 It shares neither layouts nor arithmetic with the model.
 """
@@ -22,23 +22,6 @@ def half_away(x: Fraction) -> int:
 
 def limited(x: int, least: int, most: int) -> int:
     return least if x < least else most if x > most else x
-
-
-def scaled(x: int, multiplier: int, shift: int) -> int:
-    """TFLite's product with (multiplier, shift), rounded twice.
-
-    The first rounding is to 31 bits (ties upwards), the second is that of the right shift (ties
-    away from zero).
-    """
-    x = x * 2**shift if shift > 0 else x
-    x = (x + 2**31) % 2**32 - 2**31
-    high = (x * multiplier + 2**30) // 2**31
-    high = min(high, 2**31 - 1)
-    return half_away(Fraction(high, 2**-shift)) if shift < 0 else high
-
-
-def requantised(x: int, multiplier: int, shift: int, zero: int, limits: tuple[int, int]) -> int:
-    return limited(scaled(x, multiplier, shift) + zero, *limits)
 
 
 def under(
@@ -77,34 +60,5 @@ def convolution(
             values = [pad_value] * len(taps) if point is None else point
             total += sum(a * b for a, b in zip(values, taps, strict=True))
         return total
-
-    return made(out, element)
-
-
-def depthwise(
-    image: Image,
-    weights: Any,
-    out: Sequence[int],
-    multiplier: int,
-    pad_value: int,
-    **window: Sequence[int],
-) -> list[list[list[int]]]:
-    """Accumulators of a depthwise convolution; weights [row][column][output channel]."""
-
-    def element(i: int, j: int, c: int) -> int:
-        return sum(
-            (pad_value if point is None else point[c // multiplier]) * weights[k][l][c]
-            for k, l, point in under(image, (i, j), **window)  # noqa: E741
-        )
-
-    return made(out, element)
-
-
-def pool(
-    image: Image, out: Sequence[int], mean: bool, **window: Sequence[int]
-) -> list[list[list[int]]]:
-    def element(i: int, j: int, c: int) -> int:
-        values = [p[c] for _, _, p in under(image, (i, j), **window) if p is not None]
-        return half_away(Fraction(sum(values), len(values))) if mean else max(values)
 
     return made(out, element)

@@ -51,13 +51,28 @@ def _windows(node: OnnxNode, elements: Array) -> Array:
     return elements
 
 
-def has_real_weights(node: OnnxNode, axis: int) -> bool:
-    """Whether input 1 is constant real numbers that int8 elements, with one scale per index of
-    `axis`, do not hold; with `--assume-int8` they are rounded."""
+def has_real_constants(node: OnnxNode, axis: int) -> bool:
+    """Whether constants are real numbers that integers do not hold: weights, input 1, as int8 with
+    one scale per index of `axis`; or biases, input 2, as accumulators to half a step of the output.
+    With `--assume-int8` they are rounded."""
     value = node.input(1)
-    if node.assumed or value.data is None or value.dtype is not DType.FLOAT32:
+    if node.assumed or value.data is None:
         return False
-    return not _has_one_magnitude(node.constant(1), axis)
+    if value.dtype is DType.FLOAT32 and not _has_one_magnitude(node.constant(1), axis):
+        return True
+    return value.type.quantisation is not None and _has_fine_biases(node, value.type.quantisation)
+
+
+def _has_fine_biases(node: OnnxNode, weights: Quantisation) -> bool:
+    bias, x, y = node.optional(2), node.input(0).type, node.output().type
+    if bias is None or bias.data is None or x.quantisation is None or y.quantisation is None:
+        return False
+    reals = real_numbers(node, 2) * node.real("beta", 1.0)
+    count = max(reals.size, len(weights.scales))
+    reals, steps = np.resize(reals, count), np.resize(weights.scales, count) * x.scale
+    with np.errstate(all="ignore"):
+        rest = np.abs(reals - np.rint(reals / steps) * steps)
+    return bool(rest.max(initial=0) > y.scale / 2)
 
 
 def matrix(node: OnnxNode) -> Value:

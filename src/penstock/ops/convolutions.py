@@ -339,7 +339,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield from _volume_nodes(node, x, groups)
         return
     require_rank(x.type, (4,), "input")
-    is_plain = is_real(node) or onnx_constants.has_real_weights(node, axis=0)
+    is_plain = is_real(node) or onnx_constants.has_real_constants(node, axis=0)
     if is_plain:
         weights = onnx_constants.real_kernel(node, WEIGHTS_ORDER)
         w = Value.constant(node.input(1).name, weights)

@@ -290,7 +290,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield turned
         x = turned.output
     outputs_axis = 0 if node.integer("transB") else 1
-    if x.dtype is DType.FLOAT32 or onnx_constants.has_real_weights(node, outputs_axis):
+    if x.dtype is DType.FLOAT32 or onnx_constants.has_real_constants(node, outputs_axis):
         yield from _plain_products(node, x)
         return
     w = onnx_constants.matrix(node)

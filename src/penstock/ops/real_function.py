@@ -69,9 +69,7 @@ def _softplus(x: float) -> float:
 
 _DEFINITIONS: Mapping[str, _Definition] = {
     "Ceil": _Definition(lambda x, p: math.ceil(x), {}),
-    "Celu": _Definition(
-        lambda x, p: max(x, 0.0) + min(0.0, p[0] * math.expm1(x / p[0])), {"alpha": 1.0}
-    ),
+    "Celu": _Definition(lambda x, p: x if x > 0 else p[0] * math.expm1(x / p[0]), {"alpha": 1.0}),
     "Clip": _Definition(
         lambda x, p: min(max(x, p[0]), p[1]), {"min": -UNBOUNDED, "max": UNBOUNDED}
     ),
@@ -123,7 +121,9 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     """An ONNX function of one variable."""
     defaults = _DEFINITIONS[node.name].defaults
     parameters = tuple(finite_parameter(node, *item) for item in defaults.items())
-    require(node.name != "Celu" or parameters != (0.0,), "alpha is 0, must not be")
+    if node.name == "Celu":  # for less than 0, ONNX's formula and its function body differ
+        (alpha,) = parameters
+        require(alpha > 0, f"alpha is {alpha}, must be above 0")
     if is_real(node):
         yield from real_form(node, node.name, parameters)
         return

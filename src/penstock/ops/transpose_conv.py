@@ -298,7 +298,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
         yield from _volume_nodes(node, x, groups)
         return
     require_rank(x.type, (4,), "input")
-    if is_real(node) or onnx_constants.has_real_weights(node, axis=1):
+    if is_real(node) or onnx_constants.has_real_constants(node, axis=1):
         yield from _plain_nodes(node, groups)
         return
     w = _dilated(node, onnx_constants.kernel(node, WEIGHTS_ORDER, axis=0))

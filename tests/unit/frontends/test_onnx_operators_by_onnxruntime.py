@@ -14,6 +14,7 @@ import pytest
 from onnx_judge import judged_by_onnxruntime, worst_steps
 from onnx_models import graph_of, judged
 from penstock.errors import UnsupportedError
+from penstock.ir.tensor import DType
 from tools.onnx_writer import Model
 
 Grow = Callable[[Model], str]
@@ -1106,3 +1107,38 @@ def test_corners_of_real_numbers_are_aligned_where_the_length_is_whole() -> None
     assert judged_by_onnxruntime(real_corners(7 / 6)).steps <= 1
     with pytest.raises(UnsupportedError, match=r"6 elements become 7\.5"):
         judged_by_onnxruntime(real_corners(1.25))
+
+
+FINE_BIASES: dict[str, Grow] = {
+    "Conv": lambda m: m.node(
+        "Conv", m.input(*IMAGE, scale=30), m.weights(6, 3, 1, 1), m.reals(6), pads=[1] * 4
+    ),
+    "depthwise": lambda m: m.node(
+        "Conv", m.input(*IMAGE, scale=30), m.weights(3, 1, 1, 1), m.reals(3), pads=[1] * 4, group=3
+    ),
+    "Gemm": lambda m: m.node("Gemm", m.input(2, 7, scale=30), m.weights(7, 4, axis=1), m.reals(4)),
+    "ConvTranspose": lambda m: m.node(
+        "ConvTranspose", m.input(*IMAGE, scale=30), m.weights(3, 4, 1, 1, axis=1), m.reals(4),
+        strides=[2, 2],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FINE_BIASES)
+def test_biases_finer_than_the_accumulators_are_kept(case: str) -> None:
+    """A step of the accumulators is larger than one of the output, at least 0.06 beside 0.05."""
+    model = Model()
+    found = judged_by_onnxruntime(model.raw(FINE_BIASES[case](model)))
+    assert found.steps <= 1
+    assert DType.FLOAT32 in {node.output.type.dtype for node in found.graph.nodes}
+
+
+def test_celu_of_large_numbers() -> None:
+    """exp of them overflows, and is not their function."""
+    model = Model()
+    assert (
+        judged_by_onnxruntime(
+            model.raw(model.node("Celu", model.input(*IMAGE, scale=30), scale=30))
+        ).steps
+        <= 1
+    )

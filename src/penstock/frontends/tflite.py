@@ -371,7 +371,7 @@ class _Reader:
         why, help = _OTHER_TYPES.get(label, _ANY_TYPE)
         return UnsupportedError(
             "model-004",
-            f"tensor has element type {label}, must be one of {', '.join(DType.__members__)}",
+            f"tensor has element type {label}, must be one of {', '.join(FILE_TYPES).upper()}",
             where=f'{self._name}: {self._first_user(place)}, tensor "{name}"',
             why=why,
             help=help,

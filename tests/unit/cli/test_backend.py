@@ -117,7 +117,7 @@ def test_ops_lists_the_facts_about_an_operator(penstock: CommandLine) -> None:
     assert "multiplier_d" in facts["parameters"]
     wide = {f"wide_{name}" for name in ("bias", "forms", "places", "weights")}
     assert set(facts["tables"]) == {"multiplier", "shift", "forms"} | wide
-    assert "w  (1, K,  L,  C * D)" in facts["definition"]
+    assert "weights of depthwise convolutions are (1, K, L, O)" in facts["definition"]
     assert facts["definition"] in penstock("ops", "nn.depthwise_conv2d").out
     wrong = penstock("ops", "nn.depthwise_conv3d")
     assert (wrong.code, "nn.depthwise_conv2d" in wrong.err) == (1, True)

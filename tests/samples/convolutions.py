@@ -16,9 +16,62 @@ from benchmarks.small_tensors import (
 from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.sliding import Window
-from penstock.ops.convolutions import DepthwiseConv2D, PlainDepthwiseConv2D
+from penstock.ops.convolutions import (
+    Conv2D,
+    DepthwiseConv2D,
+    PlainConv2D,
+    PlainDepthwiseConv2D,
+)
+
+_STATED = Multipliers((514, -577, 901, 700), (15,) * 4, (-90000, 2**21, 77, -40000))
 
 SAMPLES = (
+    sample(
+        Conv2D(Window(3, 2, 1, 1, 1), Window(3, 1, 1, 1, 0), Activation.RELU),
+        int8(1, 7, 6, 3),
+        weights(5, 3, 3, 3, axis=0),
+        bias(5),
+    ),
+    sample(
+        Conv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 2)),
+        int8(2, 6, 9, 4),
+        weights(6, 2, 3, 2),
+        bias(6),
+    ),
+    sample(
+        Conv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 1, 0, 2)),
+        int8(1, 6, 5, 4),
+        wide_weights(6, 2, 3, 2),
+        bias(6),
+    ),
+    sample(Conv2D(Window(1), Window(1)), int8(1, 5, 4, 8), weights(3, 1, 1, 8, axis=0), bias(3)),
+    sample(
+        Conv2D(Window(3, 1, 1, 1, 1), Window(3), stated=_STATED),
+        int8(1, 6, 5, 5),
+        weights(4, 3, 3, 5),
+        bias(4),
+    ),
+    sample(
+        PlainConv2D(Window(3, 2, 1, 1, 1), Window(3, 1, 1, 1, 0), Limits(-0.5, 0.75)),
+        reals(1, 7, 6, 3),
+        real_weights(5, 3, 3, 3),
+        real_bias(5),
+    ),
+    sample(
+        PlainConv2D(Window(2, 1, 2, 1, 1), Window(3, 2, 2)),
+        reals(2, 6, 9, 4),
+        real_weights(6, 2, 3, 2),
+        real_bias(6),
+    ),
+    sample(
+        PlainConv2D(Window(2, 1, 1, 1, 0), Window(3, 1, 1, 1, 1)),
+        reals(1, 4, 5, 3),
+        narrow_weights(5, 2, 3, 3),
+        real_bias(5),
+    ),
+    sample(
+        PlainConv2D(Window(1), Window(1)), reals(1, 5, 4, 8), real_weights(3, 1, 1, 8), real_bias(3)
+    ),
     sample(
         DepthwiseConv2D(Window(3, 2, 1, 0, 1), Window(3, 1, 1, 1, 1), 1, Activation.RELU6),
         int8(1, 8, 5, 4),

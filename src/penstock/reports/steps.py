@@ -64,7 +64,8 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[CostedStep, ..
     the order of the program; last, the updates of states."""
     waiting: dict[tuple[str, str], list[int]] = {}
     for call, number in steps(program).items():
-        waiting.setdefault((call.output.tensor, call.op.kind), []).append(number)
+        last = call.members[-1] if call.members else call
+        waiting.setdefault((call.output.tensor, last.op.kind), []).append(number)
 
     def numbered(step: CostedStep, cascade: int | None) -> CostedStep:
         numbers = waiting.get((step.tensor, step.part.kind_and_origin[0]))

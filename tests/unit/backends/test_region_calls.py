@@ -85,6 +85,18 @@ def test_regions_are_exact_on_every_rung(stream: bool, merge: bool) -> None:
     assert done.in_regions == (("pool0", "pool1") if merge else ())
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_region_is_one_step_of_a_profile(stream: bool) -> None:
+    """The step of its last layer; the count of the processor has no share of the stand-in."""
+    Pools(stream=stream).register()
+    ran = penstock.run(network(), "cortex-m4", accelerators=("pools",))
+    assert [layer.step for layer in ran.report.layers] == [None, None, 0, 1]
+    region, dense = ran.steps
+    assert region is None
+    assert dense is not None
+    assert [layer.simulated_cycles for layer in ran.report.layers] == [None] * 3 + [dense.cycles]
+
+
 def test_separate_regions_show_the_tensor_that_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -14,6 +14,7 @@ from penstock import api
 from penstock.backends.accelerator import AcceleratorTarget, PassPhase
 from penstock.backends.added_buffers import with_constant, with_scratch
 from penstock.backends.call_tiles import CallTiles
+from penstock.backends.offloaded import Offloaded
 from penstock.backends.operator_names import operator_facts
 from penstock.backends.pattern import is_op, wildcard
 from penstock.ir.graph import Graph
@@ -149,6 +150,7 @@ WRONG_UMA: dict[str, Callable[[], object]] = {
     "backend-101": lambda: with_constant(program(), "words", np.zeros(3, np.complex64)),
     "capacity-005": with_large_scratch,
     "backend-100": lambda: operator_facts("nn.conv3d", "penstock ops"),
+    "backend-102": lambda: Offloaded(graph().nodes[0], Vanilla().accelerator().target).composite,
     "tiling-007": lambda: choose(
         LoopOrder(("h", "k")), layer_of(graph().nodes[0].op, graph().nodes[0].site), LARGE
     ),

@@ -12,6 +12,7 @@ import pytest
 from available import TARGET
 from offloading import assert_exact, claimed, compiled
 from onnx_models import graph_of
+from penstock.errors import BackendError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
@@ -150,6 +151,15 @@ def tiling(graph: Graph, **attributes: object) -> Tiling:
     found = tiling_of(Offloaded(node, Smv().accelerator(attributes, HOST).target))
     assert isinstance(found, Tiling)
     return found
+
+
+def test_a_layer_without_tiles_is_refused() -> None:
+    net = GraphBuilder("large")
+    graph = net.build(net.conv2d(net.input((1, 56, 56, 64)), 64, 3, name="conv"))
+    backend, attributes = Smv(), {"input_bytes": 64}
+    (node,) = backend.partition(graph, attributes, HOST).nodes
+    with pytest.raises(BackendError, match='smv does not run "conv"'):
+        tiling_of(Offloaded(node, backend.accelerator(attributes, HOST).target))
 
 
 def test_smaug_tiles_a_unary_operator_as_a_row_of_elements() -> None:

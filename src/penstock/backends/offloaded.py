@@ -11,6 +11,7 @@ from typing import Any
 from penstock.backends.accelerator import AcceleratorTarget
 from penstock.backends.description import Facts
 from penstock.backends.operator_names import is_called
+from penstock.errors import BackendError
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Kernel, Work, row_axis
@@ -53,8 +54,18 @@ class Offloaded:
 
     @cached_property
     def composite(self) -> Composite:
-        """The operator of `node`; its field `nodes` holds the matched nodes."""
-        assert isinstance(self.node.op, Composite)
+        """The operator of `node`; its field `nodes` holds the matched nodes.
+
+        Raises BackendError if `node` is no composite: the accelerator has not claimed it."""
+        if not isinstance(self.node.op, Composite):
+            raise BackendError(
+                "backend-102",
+                f'{self.target.name} does not run "{self.node.name}", a {self.node.kind}',
+                where=f"Offloaded for {self.target.name}",
+                why="no pattern matches the node, or a constraint refuses it, such as tiles that "
+                "do not fit",
+                help="the table of CPU fallbacks that `penstock compile` prints states the reason",
+            )
         return self.node.op
 
     @property

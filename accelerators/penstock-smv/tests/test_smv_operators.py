@@ -12,7 +12,7 @@ import pytest
 from available import TARGET
 from offloading import assert_exact, claimed, compiled
 from onnx_models import graph_of
-from penstock.errors import BackendError
+from penstock.errors import BackendError, UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
@@ -151,6 +151,12 @@ def tiling(graph: Graph, **attributes: object) -> Tiling:
     found = tiling_of(Offloaded(node, Smv().accelerator(attributes, HOST).target))
     assert isinstance(found, Tiling)
     return found
+
+
+@pytest.mark.parametrize("engines", [0, 9])
+def test_other_numbers_of_engines_are_refused(engines: int) -> None:
+    with pytest.raises(UsageError, match=f"engines is {engines}, must be at"):
+        Smv().accelerator({"engines": engines}, HOST)
 
 
 def test_a_layer_without_tiles_is_refused() -> None:

@@ -105,6 +105,7 @@ def kernel_of(graph: Graph) -> Any:
         (0.5, 2, 2.0),
         (False, "true", True),
         (True, "0", False),
+        (8, "16KiB", 16384),
         ("fast", "slow", "slow"),
         ("", "8", "8"),
     ],
@@ -119,13 +120,20 @@ def test_values_are_read_by_the_type_of_the_default(default: Any, given: Any, re
 @pytest.mark.parametrize(
     ("default", "given"),
     [(8, "many"), (8, "1.5"), (8, 1.5), (8, True), (0.5, "nan"), (0.5, float("inf")),
-     (False, "yes"), (False, 1), ("a", 1), (8, None)],
+     (False, "yes"), (False, 1), ("a", 1), (8, None), (8, "KiB"), (8, "0.1KiB"), (0.5, "1KiB")],
 )  # fmt: skip
 def test_values_of_another_type_are_refused(default: Any, given: Any) -> None:
     npu = Npu(lambda npu: npu._register_target_attr("x", default))
     with pytest.raises(UsageError) as caught:
         npu.accelerator({"x": given})
     assert caught.value.code == "usage-019"
+
+
+@pytest.mark.parametrize(("given", "limit"), [(0, "least 1"), (-1, "least 1"), (9, "most 8")])
+def test_values_beyond_a_limit_are_refused(given: int, limit: str) -> None:
+    npu = Npu(lambda npu: npu._register_target_attr("x", 8, least=1, most=8))
+    with pytest.raises(UsageError, match=f"attribute x is {given}, must be at {limit}"):
+        npu.accelerator({"x": given})
 
 
 @pytest.mark.parametrize("default", [None, [1], {"a": 1}, (1,), b"x", np.int32(3)])

@@ -116,7 +116,7 @@ class Smv(UMABackend):
         self._register_target_attr("tiler", default="least_traffic")
         self._register_target_attr("double_buffering", default=False)
         counts = {n: f"{n} engines share the rows of a layer" for n in range(1, MOST_ENGINES + 1)}
-        self._register_target_attr("engines", default=1, choices=counts)
+        self._register_target_attr("engines", default=1, least=1, most=MOST_ENGINES, choices=counts)
         layers, pools = ("nn.conv2d", "nn.dense", "nn.depthwise_conv2d"), ("max", "avg")
         for name, op in HALF_LAYERS.items():
             layer = is_op(op)(is_op("cast")(wildcard()), is_constant(), is_constant())

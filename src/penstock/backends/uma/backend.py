@@ -173,7 +173,7 @@ class UMABackend(Registration):
         checks.check_engine_name(self.target_name, chip, self._place)
         own, name = self._registered, self.target_name
         set_values = values(
-            name, own.attributes, attributes or {}, f"accelerator {name}", own.least
+            name, own.attributes, attributes or {}, f"accelerator {name}", own.ranges
         )
         memories = resolved_memories(own.memories, set_values, chip, self._place)
         target = AcceleratorTarget(name, set_values, chip, memories, tuple(reversed(own.tilers)))

@@ -7,6 +7,7 @@ penstock adds constraints, memories, rooflines and tilers.
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -126,14 +127,16 @@ class Registration(DriverRegistration):
         name: str,
         default: Value = "",
         *,
-        least: float | None = None,
+        least: float = -math.inf,
+        most: float = math.inf,
         choices: Mapping[Any, str] | None = None,
         searched: bool = False,
     ) -> None:
         """Register an attribute that users set, for example with --accelerator npu:lanes=16.
 
         default: the default value; its type, str, int, bool or float, is the attribute's type.
-        least: the smallest valid value; None for no limit.
+            An int may be set with a unit of bytes, such as 16KiB.
+        least, most: the smallest and the largest valid value.
         choices: values that the same hardware supports, each with a note for users; None for no
             choices.  If a network does not fit and the user did not set the attribute, the compiler
             tries these values.
@@ -141,7 +144,7 @@ class Registration(DriverRegistration):
             less memory, if the user did not set the attribute.  The choices may differ in graph
             passes and kernels, not in generated code.
 
-        Source: RFC 0060, _register_target_attr, without `least`, `choices` and `searched`.
+        Source: RFC 0060, _register_target_attr, without `least`, `most`, `choices` and `searched`.
 
         >>> from penstock.uma import UMABackend
         >>> class Npu(UMABackend):
@@ -156,8 +159,7 @@ class Registration(DriverRegistration):
         check_attribute(name, default, self._registered.attributes, self._place)
         self._registered.attributes[name] = default
         self._registered.choices[name] = choices or {default: ""}
-        if least is not None:
-            self._registered.least[name] = least
+        self._registered.ranges[name] = (least, most)
         if searched:
             self._registered.searched.add(name)
 

@@ -51,6 +51,7 @@ RESERVED: Mapping[str, str] = {
 #
 # No size, count or rate of a device reaches it. Costs have the same bound.
 LIMIT = 2**40
+NO_LIMITS = (-math.inf, math.inf)
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a text"}
 
@@ -90,11 +91,11 @@ def values(
     declared: Mapping[str, Value],
     given: Mapping[str, object],
     where: str,
-    least: Mapping[str, float] | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> dict[str, Value]:
     """Return the value of every declared attribute: the given value, or else the default.
 
-    least: the smallest valid values of some attributes, by name.
+    ranges: the smallest and largest valid values of some attributes, by name.
 
     >>> values("npu", {"lanes": 8, "fast": False}, {"lanes": "16"}, "--accelerator")
     {'lanes': 16, 'fast': False}
@@ -113,11 +114,11 @@ def values(
                 where=where,
                 help=f"the default is {declared[name]!r}",
             )
-        found[name] = _in_range((least or {}).get(name), name, read, where)
+        found[name] = _in_range((ranges or {}).get(name, NO_LIMITS), name, read, where)
     return found
 
 
-def _in_range(least: float | None, name: str, value: Value, where: str) -> Value:
+def _in_range(valid: tuple[float, float], name: str, value: Value, where: str) -> Value:
     """Return `value` unchanged if it is a string or within range."""
     if not isinstance(value, str) and abs(value) >= LIMIT:
         raise UsageError(
@@ -126,12 +127,15 @@ def _in_range(least: float | None, name: str, value: Value, where: str) -> Value
             where=where,
             help="set a smaller value",
         )
-    if least is not None and not isinstance(value, str) and value < least:
+    least, most = valid
+    if not isinstance(value, str) and not least <= value <= most:
+        few = value < least
+        bound, size = (f"least {least}", "larger") if few else (f"most {most}", "smaller")
         raise UsageError(
             "usage-019",
-            f"attribute {name} is {value}, must be at least {least}",
+            f"attribute {name} is {value}, must be at {bound}",
             where=where,
-            help="set a larger value",
+            help=f"set a {size} value",
         )
     return value
 
@@ -176,8 +180,10 @@ def _parsed(text: str, kind: type[Value]) -> Value | None:
     try:
         if kind is bool:
             return _BOOLEANS[text.lower()]
-        return int(text, 0) if kind is int else _finite(float(text))
-    except (ValueError, KeyError):
+        if kind is float:
+            return _finite(float(text))
+        return parse_size(text) if text.lower().endswith("ib") else int(text, 0)
+    except (ValueError, KeyError, UsageError):
         return None
 
 
@@ -277,7 +283,7 @@ class Registrations:
     attributes: the default of each attribute, by name.
     choices: the values that the compiler may try for an attribute, each with a note for users, by
         the attribute's name.
-    least: the smallest valid values of some attributes, by name.
+    ranges: the smallest and largest valid values of some attributes, by name.
     searched: the attributes of which the search compares all choices.
     graph_passes, program_passes: passes, each with its phase.
     patterns: the registered patterns.
@@ -297,7 +303,7 @@ class Registrations:
     merge_compiler_regions: bool = True
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
     choices: dict[str, Mapping[Any, str]] = field(default_factory=dict[str, Mapping[Any, str]])
-    least: dict[str, float] = field(default_factory=dict[str, float])
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     searched: set[str] = field(default_factory=set[str])
     graph_passes: list[tuple[PassPhase, GraphPass]] = field(
         default_factory=list[tuple[PassPhase, GraphPass]]

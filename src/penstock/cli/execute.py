@@ -73,13 +73,17 @@ def run(
     else:
         from penstock.reports import summary
 
-        named = CompileCommand(model, target)
+        named = _named(model, target, layer)
         out().print(summary.summary(done.report, named, verbose), crop=False)
         _print_outputs(outputs, random=sets is None)
         if layer is not None:
             print_kernels(done.report)
         if verbose:
             print_durations(on_stage)
+
+
+def _named(model: str, target: str, layer: str | None) -> CompileCommand:
+    return CompileCommand(model, target, () if layer is None else ("--layer", layer))
 
 
 def _print_outputs(outputs: Mapping[str, Array], random: bool) -> None:
@@ -158,7 +162,7 @@ def profile(
     if as_json:
         print_json(done.as_json())
     else:
-        _print_profile(done, CompileCommand(model, target), selection)
+        _print_profile(done, _named(model, target, layer), selection)
         if layer is not None or verbose:
             print_kernels(done.report)
         if output is None:

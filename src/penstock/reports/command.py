@@ -22,8 +22,8 @@ def shell_word(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CompileCommand:
-    """A `penstock compile` command. `options` are all but the budget `sram_bytes` and the goal
-    `optimize`, which are None if the user states none.
+    """A `penstock compile` command, or `penstock profile` of one layer. `options` are all but the
+    budget `sram_bytes` and the goal `optimize`, which are None if the user states none.
 
     `folder` is the output directory of the first command; None if no directory is known. A command
     made from it writes to a directory of its own: that name, followed by `changes`."""
@@ -36,13 +36,19 @@ class CompileCommand:
     folder: str | None = None
     changes: tuple[str, ...] = ()
 
+    @property
+    def is_of_layer(self) -> bool:
+        """Whether `--layer` selects a layer to profile by itself."""
+        return "--layer" in self.options
+
     def __str__(self) -> str:
         """Return the command, quoted for a POSIX shell.
 
         >>> str(CompileCommand("my net.tflite", "cortex-m4", ("--stack", "512"), 65536))
         "penstock compile 'my net.tflite' --target cortex-m4 --stack 512 --sram 65536"
         """
-        words = ["penstock", "compile", self.model, "--target", self.target, *self.options]
+        verb = "profile" if self.is_of_layer else "compile"
+        words = ["penstock", verb, self.model, "--target", self.target, *self.options]
         words += [] if self.sram_bytes is None else ["--sram", str(self.sram_bytes)]
         words += [] if self.optimize is None else ["--optimize", self.optimize]
         if self.folder is not None and self.changes:

@@ -268,11 +268,11 @@ def _cycle_lines(report: Report) -> tuple[tuple[str, str, str], ...]:
 def _proposals(report: Report, named: CompileCommand | None) -> Iterator[RenderableType]:
     """Yield what other options yield, each with the command to copy, which is not wrapped."""
     found = tuple(alternative_words(report))
-    is_complete = report.ram_bytes_streamed_input is not None
+    command = report.command if named is None else named.with_rest(report.command)
+    is_complete = report.ram_bytes_streamed_input is not None or command.is_of_layer
     if not found and report.smaller_kernels is None and is_complete:
         return
     yield Text("\nother options:")
-    command = report.command if named is None else named.with_rest(report.command)
     for words, other in zip(found, report.alternatives, strict=True):
         yield Text(words, "dim")
         whole = str(command.with_options(other.options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,20 @@ def test_profile_counts_it_alone(penstock: CommandLine) -> None:
     assert lines[0][2] == "runs"
     assert re.fullmatch(r"loses by [\d,]+", lines[-1][2])
     assert lines[-1][0] == "conv2d_s8"
+
+
+def test_other_options_of_a_layer_are_commands_on_that_layer(
+    penstock: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = ("zoo:resnet8", "--layer", "stage1/conv1")
+    found = penstock("profile", *model, "--optimize", "size", "--no-simulate")
+    assert found.code == 0, found.err
+    (other,) = re.findall(r"other options:\n([\d,]+ bytes) .*\n *penstock (.*)\n", found.out)
+    assert "--plan-streaming\n" not in found.out
+    again = penstock(*shlex.split(other[1]), "--no-simulate")
+    assert again.code == 0, again.err
+    assert re.search(r"RAM +" + other[0].replace(" ", " +"), again.out), again.out
 
 
 def test_a_layer_of_the_file_that_became_part_of_another_is_found() -> None:

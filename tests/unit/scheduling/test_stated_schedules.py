@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -211,6 +212,14 @@ def test_buffer_modes_of_tensors_may_differ(
         assert (computed > 2 * 13 * 13 * 8) == (name == recomputed)
     found = api.verify(graph, schedule=Cascade(names, stripe, modes=modes), last_rung="host")
     assert {rung.compared.mismatches for rung in found.rungs if rung.compared} == {0}
+
+
+def test_buffer_modes_may_be_stated_by_their_names() -> None:
+    """Names used to be ignored: the tensor was rolling."""
+    by_name = Cascade(BOTH, (1, 3, 3, 4), modes=cast(Any, {"first": "recompute"}))
+    assert by_name == Cascade(BOTH, (1, 3, 3, 4), modes=RECOMPUTE)
+    with pytest.raises(UsageError, match="did you mean recompute"):
+        Cascade(BOTH, modes=cast(Any, {"first": "recomputed"}))
 
 
 def test_a_schedule_whose_stripes_are_nodes_can_be_changed_and_compiled() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from penstock.brief import Brief, shortened
+from penstock.choices import one_of
 from penstock.scheduling.model.plan import BufferMode
 from penstock.scheduling.model.stripe import StripeConfig
 
@@ -46,8 +47,8 @@ class Cascade:
     stripe: shape of a stripe of the last part's output, one number per axis, or a configuration
         with its order of loops; None: `rows` applies.
     loops: the axes that are divided, the outermost loop first; by default in ascending order.
-    modes: buffer modes of tensors between the parts, by name; `ROLLING` if not stated.  `DOUBLE`
-        applies to the constants of the part of that name.
+    modes: buffer modes (or their names, such as "recompute") of tensors between the parts, by name;
+        `ROLLING` if not stated.  `DOUBLE` applies to the constants of the part of that name.
     rows: instead of `stripe`: the most rows that each part computes per call, wherever it can
         compute some rows; None: all rows.
     memory: names of memory regions, by the name of a tensor that the parts compute; the first
@@ -70,6 +71,14 @@ class Cascade:
     columns: int | None = None
     prefetches: tuple[StatedPrefetch, ...] = ()
     whole_requests: bool = False
+
+    def __post_init__(self) -> None:
+        known = [mode.value for mode in BufferMode]
+        modes = {
+            name: BufferMode(one_of(getattr(mode, "value", mode), known, "modes"))
+            for name, mode in self.modes.items()
+        }
+        object.__setattr__(self, "modes", modes)
 
     def __repr__(self) -> str:
         """Return what differs from a cascade of which only the parts are stated."""

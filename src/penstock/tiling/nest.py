@@ -423,8 +423,9 @@ class Tiler(Protocol):
 def choose(tiler: Tiler, layer: Layer, scratchpads: Scratchpads) -> Tiling:
     """Return the tiling that a tiler prefers among its candidates that fit.
 
-    Raises CapacityError if none fits, UsageError if its tiles do not partition the layer, or if the
-    tiler states visits (`TileSequencer`), which a tiling cannot express.
+    A shape whose `nest` raises CapacityError does not fit. Raises CapacityError if none fits,
+    UsageError if its tiles do not partition the layer, or if the tiler states visits
+    (`TileSequencer`), which a tiling cannot express.
     """
     if callable(getattr(tiler, "visits", None)):
         raise UsageError(
@@ -435,17 +436,21 @@ def choose(tiler: Tiler, layer: Layer, scratchpads: Scratchpads) -> Tiling:
             help="call `choose_sequence`, and execute the steps of the sequence that it returns",
         )
     best: tuple[Preference, Tiling] | None = None
-    fault = "the tiler yields no shape"
+    fault = does_not_fit(layer, "the tiler yields no shape")
     for shape in tiler.shapes(layer, scratchpads, tiler.dims(layer, scratchpads)):
-        tiling = _tiling(tiler, layer, scratchpads, shape)
+        try:
+            tiling = _tiling(tiler, layer, scratchpads, shape)
+        except CapacityError as error:
+            fault = error
+            continue
         if tiling.faults:
-            fault = tiling.faults[0]
+            fault = does_not_fit(layer, tiling.faults[0])
             continue
         preference = tiler.prefer(tiling)
         if best is None or preference < best[0]:
             best = (preference, tiling)
     if best is None:
-        raise does_not_fit(layer, fault)
+        raise fault
     return best[1]
 
 

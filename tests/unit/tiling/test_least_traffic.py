@@ -10,7 +10,7 @@ from drawn_layers import drawn
 from penstock.errors import CapacityError, UsageError
 from penstock.tiling.layer import Layer, Scratchpads
 from penstock.tiling.least_traffic import LeastTraffic
-from penstock.tiling.nest import Cut, Nest, TileShape, Tiling, choose
+from penstock.tiling.nest import Cut, Dims, Nest, TileShape, Tiling, choose
 from tile_layers import convolution
 from tiling_judge import least
 
@@ -117,6 +117,22 @@ def test_sums_stay_where_they_may_not_leave_the_scratchpad() -> None:
 def test_a_layer_that_fits_nowhere_is_said() -> None:
     with pytest.raises(CapacityError, match="no tile fits") as caught:
         LeastTraffic().tile(convolution((1, 8, 8, 8), 8, (3, 3)), Scratchpads.shared(8))
+    assert caught.value.code == "tiling-003"
+
+
+class Stated(LeastTraffic):
+    """Tries tiles of 64 rows, of 4 and of 32, of which only the second ones fit."""
+
+    def shapes(self, layer: Layer, scratchpads: Scratchpads, dims: Dims) -> tuple[TileShape, ...]:
+        extents = {axis.name: axis.extent for axis in layer.axes}
+        return tuple(TileShape((*(extents | {"h": rows}).values(),)) for rows in (64, 4, 32))
+
+
+def test_stated_shapes_that_do_not_fit_are_skipped() -> None:
+    layer = convolution((1, 64, 16, 8), 8, (3, 3))
+    assert len(choose(Stated(), layer, Scratchpads.shared(6000)).tiles["h"]) == 16
+    with pytest.raises(CapacityError, match="too large in every loop order") as caught:
+        choose(Stated(), layer, Scratchpads.shared(1000))
     assert caught.value.code == "tiling-003"
 
 

@@ -38,9 +38,10 @@ from penstock.pipeline.capacity import boards_with
 from penstock.pipeline.compilation import compile_request
 from penstock.pipeline.graphs import simplify
 from penstock.pipeline.request import Request
-from penstock.pipeline.search import schedule
+from penstock.pipeline.search import cost_model_and_memories
 from penstock.pipeline.stated_schedules import stated_schedule
 from penstock.reports.report import InterfaceTensor
+from penstock.scheduling.cascades.groups import group_too_large, grouping_problem
 from penstock.scheduling.grouping.strategies import best
 from penstock.scheduling.model.stated import StatedSchedule
 from penstock.scheduling.model.stripe import StripeConfig
@@ -205,7 +206,10 @@ class _Beyond(LeastTraffic):
 def _with_a_group_too_large() -> None:
     target = load_target("two-region").resized({"tcm": 2048})
     parts = assign(simplify(towers()), target)
-    schedule(parts, target, Options(partition="greedy", inside="bfs"))
+    _, memories = cost_model_and_memories(target)
+    problem = grouping_problem(parts)
+    order = range(len(problem.nodes))
+    raise group_too_large(problem, order, order[:-1], memories, Options(partition="greedy"))
 
 
 def _loaded() -> api.Network:

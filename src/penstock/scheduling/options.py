@@ -98,7 +98,7 @@ class Options:
         BEST,
         INNER_ORDER_NAMES,
         "Execution order within a group, with a grouping strategy of --partition: "
-        f"{', '.join(INNER_ORDER_NAMES)}.",
+        f"{', '.join(INNER_ORDER_NAMES)}. Groups that do not fit in it are not formed.",
     )
     order: str = _name(
         LEAST,

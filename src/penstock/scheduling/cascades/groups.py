@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from penstock.scheduling.cascades.proposals import CascadeProblem, PartOrder, Pr
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.grouping.cycles import GroupCycles
-from penstock.scheduling.grouping.inside import ORDERS_INSIDE
+from penstock.scheduling.grouping.inside import ORDERS_INSIDE, inner_order
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import COMPARED, DEFAULTS, STRATEGIES
 from penstock.scheduling.model.memories import LIVE_SHARE, MemoryAssignment, MemorySystem
@@ -85,7 +85,7 @@ def grouped_proposal(
     Raises CapacityError if the selected tensors do not fit into the second memory.
     """
     fused = FusedGroups(builder.accounting.parts, fusion) if fusion and options.tiles else None
-    cost = group_cycles(builder.accounting, fused, options.objective)
+    cost = group_cycles(builder.accounting, fused, options.objective, options.inside)
     names = (options.partition, *(COMPARED if options.partition == BEST else ()))
     every = (grouped(cost, replace(options, partition=name)) for name in names)
     found = [_grouped_proposal(builder, one, options, fused) for one in every]
@@ -130,12 +130,16 @@ def _whole_proposal(
 
 
 def group_cycles(
-    accounting: CostAccounting, fused: FusedGroups | None = None, objective: str = CYCLES
+    accounting: CostAccounting,
+    fused: FusedGroups | None = None,
+    objective: str = CYCLES,
+    inside: str = BEST,
 ) -> GroupCycles:
     """The cost function of groups of parts: for `CYCLES`, of their calls in the program, without
     cold starts, which depend on the order; for `BYTES`, through main memory.
 
     fused: costs of groups that run tile by tile; None: no group runs so.
+    inside: the order of `ORDERS_INSIDE` in which a group must fit.
     """
     parts, memories = accounting.parts, accounting.memories
     default, second = memories.default_assignment, SecondMemory.of(memories)
@@ -152,12 +156,28 @@ def group_cycles(
 
     problem, capacity_bytes = grouping_problem(parts, second.bank_bytes), second.live_bytes
     cost, tie = (node_bytes, node_cycles) if objective == BYTES else (node_cycles, None)
+
+    @cache
+    def fits_in_order(group: int) -> bool:
+        piece = problem.kept_piece(group)
+        order = ORDERS_INSIDE[inside](piece, piece.everything, 0).order
+        return inner_order(piece, piece.everything, order).peak_bytes <= capacity_bytes
+
+    fits = None if inside == BEST else fits_in_order
     if fused is None:
-        return GroupCycles(problem, cost, capacity_bytes, tie)
+        return GroupCycles(problem, cost, capacity_bytes, tie, fits_in_order=fits)
     tiled, least = partial(fused.cost, objective), partial(fused.least, objective)
     may_save = objective == CYCLES
     return GroupCycles(
-        problem, cost, capacity_bytes, tie, tiled, least, may_save, most_tiled=MOST_MEMBERS
+        problem,
+        cost,
+        capacity_bytes,
+        tie,
+        tiled,
+        least,
+        may_save,
+        most_tiled=MOST_MEMBERS,
+        fits_in_order=fits,
     )
 
 
@@ -259,15 +279,13 @@ def group_too_large(
     _, memory, *_ = memories.tensors
     live, node = peak_of_kept(problem, order, kept)
     name = problem.nodes[node].name.split(";")[0]
-    larger = f"more --order-states than {options.order_states} may find an order in which it fits"
-    other = f"--inside {BEST} looks for an order in which it fits"
     return CapacityError(
         "capacity-004",
         f"a group's tensors do not fit into {memory.name}",
         where=f"--partition {options.partition} --inside {options.inside}",
         why=f'while "{name}" runs, {live} bytes of them are live; of its '
         f"{memory.size_bytes} bytes, {LIVE_SHARE:.0%} may be live, since placement needs slack",
-        help=larger if options.inside == BEST else other,
+        help=f"more --order-states than {options.order_states} may find an order in which it fits",
     )
 
 

@@ -6,7 +6,8 @@ cycles from a function (`NodeCycles`) that computes the cycles of the calls in t
 So the cost that the search minimises is that of the compiled program.
 
 A set of nodes can be a group if the tensors that stay on chip fit there in some order of the nodes,
-or if the nodes can run tile by tile, so that only tiles of these tensors are on chip.
+or if the nodes can run tile by tile, so that only tiles of these tensors are on chip. With
+`fits_in_order`, they must fit in the order that it states.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class GroupCycles:
     most_tiled: maximum number of nodes of a group that runs tile by tile.
     order_states: limit of the work per group: maximum number of states in the search for an order
         of its nodes in which the tensors fit on chip.
+    fits_in_order: whether the tensors of a group fit in the order in which it will run; None if an
+        order in which they fit will be searched.
     known: costs computed so far, by node mask; None if the nodes cannot be a group.
     in_tiles: the node masks of the groups in `known` that run tile by tile.
     _unsure: masks of nodes that may be a group although no order in which they fit was found.
@@ -69,6 +72,7 @@ class GroupCycles:
     tiles_may_save: bool = False
     most_tiled: int = 0
     order_states: int = 200
+    fits_in_order: Callable[[int], bool] | None = None
     known: dict[int, int | None] = field(default_factory=dict[int, int | None])
     in_tiles: set[int] = field(default_factory=set[int])
     _unsure: set[int] = field(default_factory=set[int])
@@ -106,6 +110,9 @@ class GroupCycles:
         whole: the cycles of the group if its tensors stay on chip as a whole; None if they do not
             fit.
         """
+        if whole is not None and self.fits_in_order and not self.fits_in_order(group):
+            whole = None
+            self._unsure.add(group)  # a larger group may run in another order
         tiled = None
         if self.tiled is not None and (whole is None or self.tiles_may_save):
             tiled = self.tiled(group) if self._may_tile(group) else None

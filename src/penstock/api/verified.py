@@ -105,7 +105,7 @@ class Verified(Reported):
 
     def __repr__(self) -> str:
         found = ", ".join(
-            f"{r.step}: {'not run' if r.mismatches is None else f'{r.mismatches} mismatches'}"
+            f"{r.step}: {r.note if r.mismatches is None else f'{r.mismatches} mismatches'}"
             for r in self.rungs
         )
         return shortened(f"Verified({found}; {totals(self.report)})")

@@ -172,7 +172,8 @@ def _unknown(name: str, where: str) -> UsageError:
         where=where,
         why=f"the accelerators are {', '.join(known)}" if known else "none is installed",
         help=(f"did you mean {near[0]}? " if near else "")
-        + "install the package that provides it, or create one: `penstock backend new NAME`",
+        + "install the package that provides it (`register()` counts within its process only), "
+        "or create one: `penstock backend new NAME`",
     )
 
 

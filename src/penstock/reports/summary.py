@@ -61,7 +61,7 @@ def summary(
             proven.add_row(Text(verdict.subject), Text(verdict.words, "dim"))
     for rung in report.verified:
         style = "bold red" if rung.mismatches else "dim"
-        found = "not run"
+        found = rung.note
         if rung.mismatches is not None:
             found = f"{number(rung.tensors)} tensors, {number(rung.mismatches)} mismatches"
         proven.add_row(Text(f"checked: {rung.step}"), Text(found, style))

@@ -365,7 +365,7 @@ def _loops(one: Cascade, stripes: StripeConfig, are_nodes: bool) -> _Loops:
         return _Loops((), nest)
     if not is_image and (nest != rows or (axis in rows and BufferMode.RECOMPUTE in modes)):
         return _Loops(nest)
-    if rows and BufferMode.RECOMPUTE in modes and inner[-1:] == (COLUMNS,):
+    if rows and modes == {BufferMode.RECOMPUTE} and inner[-1:] == (COLUMNS,):
         return _Loops(nest[:first], (*rows, COLUMNS), inner[:-1])
     if modes == {BufferMode.RECOMPUTE} and COLUMNS in nest:
         return _Loops(nest)  # each of its stripes needs fewer columns than a plan holds
@@ -406,10 +406,8 @@ def _unit(
         waiting.append(box.node)
         if modes[box.node] is BufferMode.RECOMPUTE:
             continue
-        columns = box.region.shape[-2:][0]
-        is_stripe = COLUMNS in planned and box.tensor == one.parts[-1] and not box.is_copy
-        if is_stripe or len(waiting) > 1:
-            columns = min(columns, stripes.shape[COLUMNS]) if is_stripe else columns
+        if len(waiting) > 1:
+            columns = stripes.shape[COLUMNS] if COLUMNS in planned else box.region.shape[-2:][0]
             chains.append(StatedChain(tuple(waiting), columns))
         waiting = []
     names = (*read, *(box.node for box in inside))

@@ -189,12 +189,13 @@ def test_loops_over_rows_remain_plans_beside_other_loops(cascade: Cascade, plans
 
 @pytest.mark.parametrize("recomputed", ["first", "second"])
 @pytest.mark.parametrize(
-    ("stripe", "nodes"), [((1, 3, 11, 4), 0), ((1, 3, 3, 4), 0), ((1, 3, 11, 2), 6)]
+    ("stripe", "copies"), [((1, 3, 11, 4), 0), ((1, 3, 3, 4), 11), ((1, 3, 11, 2), 1)]
 )
 def test_buffer_modes_of_tensors_may_differ(
-    recomputed: str, stripe: tuple[int, ...], nodes: int
+    recomputed: str, stripe: tuple[int, ...], copies: int
 ) -> None:
-    """One tensor is computed once, the other one for each stripe: plans, and nodes for channels."""
+    """One tensor is computed once, the other one for each stripe, which needs as many columns as
+    stated: whole rows were computed.  Plans, and nodes for channels and columns."""
     net = GraphBuilder("three")
     x = net.conv2d(net.input((2, 13, 13, 8)), 8, 3, name="first")
     x = net.conv2d(x, 8, 3, name="second")
@@ -204,12 +205,15 @@ def test_buffer_modes_of_tensors_may_differ(
     modes = {recomputed: BufferMode.RECOMPUTE}
     schedule = cascader.make_schedule(parts, Cascade(names, stripe, modes=modes))
     counted(graph, schedule)
-    assert len(schedule.boxes) <= nodes
-    assert sum(box.is_copy for box in schedule.boxes) == bool(nodes)
+    assert sum(box.is_copy for box in schedule.boxes) == copies
     configs = {config.tensor: config for config in cascader.tensor_configs(schedule)}
-    for name in BOTH:
+    for name, halo in zip(BOTH, (4, 2), strict=True):
         computed = sum(region.elements for region in configs[name].regions())
         assert (computed > 2 * 13 * 13 * 8) == (name == recomputed)
+        stated = BufferMode.RECOMPUTE if name == recomputed else BufferMode.ROLLING
+        assert configs[name].mode is stated
+        widths = {region.shape[2] for region in configs[name].regions()}
+        assert max(widths) <= stripe[2] + halo
     found = api.verify(graph, schedule=Cascade(names, stripe, modes=modes), last_rung="host")
     assert {rung.compared.mismatches for rung in found.rungs if rung.compared} == {0}
 

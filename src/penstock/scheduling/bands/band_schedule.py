@@ -283,16 +283,16 @@ def plan_configs(expanded: ExpandedSchedule, cascade: ExpandedCascade) -> Iterat
     for position, stripes in enumerate(cascade.stripes, cascade.lower):
         part = parts.parts[cascade.plan.parts[position - cascade.lower]]
         bands = schedule.find_bands(part)
+        mode = _mode(expanded, cascade, position)
         if bands is not None:
-            yield from _configs_in_bands(bands, schedule, cascade)
+            yield from _configs_in_bands(bands, schedule, cascade, mode)
             continue
         region = memory.region(parts.owners[part.name])
-        mode = _mode(expanded, cascade, position)
         yield TensorConfig(part.name, region, mode, stripes)
 
 
 def _configs_in_bands(
-    bands: Bands, schedule: Schedule, cascade: ExpandedCascade
+    bands: Bands, schedule: Schedule, cascade: ExpandedCascade, output_mode: BufferMode
 ) -> Iterator[TensorConfig]:
     memory, owners = schedule.memory, schedule.parts.owners
     found: dict[str, Stripes] = {}
@@ -301,7 +301,7 @@ def _configs_in_bands(
             name = band.tensors[value]
             found[name] = (*found.get(name, ()), *stripes)
     for name, stripes in found.items():
-        mode = BufferMode.FULL if name == bands.name else BufferMode.RECOMPUTE
+        mode = output_mode if name == bands.name else BufferMode.RECOMPUTE
         yield TensorConfig(name, memory.region(owners.get(name, name)), mode, stripes)
 
 

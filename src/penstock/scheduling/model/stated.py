@@ -75,7 +75,7 @@ class Cascade:
     def __post_init__(self) -> None:
         known = [mode.value for mode in BufferMode]
         modes = {
-            name: BufferMode(one_of(getattr(mode, "value", mode), known, "modes"))
+            name: BufferMode(one_of(str(getattr(mode, "value", mode)), known, "modes"))
             for name, mode in self.modes.items()
         }
         object.__setattr__(self, "modes", modes)

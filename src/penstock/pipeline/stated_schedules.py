@@ -247,7 +247,7 @@ class _Maker:
         *groups, joins = striped.groups
         units = [_unit(one, stripes, group, loops.planned) for group in groups if loops.planned]
         alone = chain(joins) if loops.planned else chain(*striped.groups)
-        units += [Cascade((box.node,)) for box in alone]
+        units += [_unit(one, stripes, [box], ()) for box in alone]
         return striped.graph.with_nodes(tuple(made)), [*chain(*striped.groups)], units
 
     def _with_kernels(self, one: Cascade, node: Node) -> Node:
@@ -304,7 +304,11 @@ class _Maker:
         if not plan.in_bands:
             return plan, ()
         every = plan.chains or (Chain(numbers, plan.columns or 0),)
-        able = all(can_run_in_bands(parts, c.parts, c.columns, plan.stripe) for c in every)
+        able = all(
+            can_run_in_bands(parts, c.parts, c.columns, plan.stripe)
+            and copies.keys().isdisjoint(c.parts)
+            for c in every
+        )
         bands = band_source(self.target, self.accelerators).bands(parts, plan) if able else None
         if bands is None:
             columns = {each.columns for each in every}
@@ -313,7 +317,8 @@ class _Maker:
                 f'"{one.parts[-1]}" cannot run in bands of {listed([*map(str, columns)])} columns',
                 where=_where(one),
                 why="each part must compute some columns of an (N, H, W, C) tensor by itself, only "
-                "later parts may read them, and a band has at most the columns of the output",
+                "later parts may read them, a band has at most the columns of the output, and no "
+                "constants are copied early for it",
                 help="cascade fewer parts, use fewer columns, or leave out `columns`",
             )
         return plan, bands
@@ -386,13 +391,20 @@ def _unit(
 
     planned: the loops of its plan, the outermost first."""
     modes = {box.node: one.modes.get(box.tensor, BufferMode.ROLLING) for box in boxes}
+    computed = [box for box in boxes if not box.is_copy]
     axis = row_axis(len(stripes.shape))
     unit = replace(
         one,
         parts=tuple(modes),
         stripe=None,
         loops=None,
-        modes={name: mode for name, mode in modes.items() if mode is BufferMode.DOUBLE},
+        modes={b.node: mode for b in computed if (mode := modes[b.node]) is BufferMode.DOUBLE},
+        prefetches=tuple(
+            replace(each, part=box.node)
+            for each in one.prefetches
+            for box in computed
+            if box.tensor == each.part
+        ),
         rows=stripes.shape[axis] if any(a <= axis for a in planned) else None,
         columns=stripes.shape[COLUMNS] if planned[:1] == (COLUMNS,) else None,
     )

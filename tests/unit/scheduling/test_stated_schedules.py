@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +13,7 @@ import pytest
 
 from boards import FLASH, BoardMemory, board
 from penstock import api, cascader
-from penstock.cascader import BufferMode, Cascade, StripeConfig
+from penstock.cascader import BufferMode, Cascade, StatedPrefetch, StripeConfig
 from penstock.errors import CapacityError, UnsupportedError, UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibrated_graph import Weights
@@ -516,10 +517,27 @@ def test_constants_are_double_buffered_on_request() -> None:
     starts = [plan.prefetches[0].early for plan in found.compilation.schedule.plans]
     assert starts == [False, True, True]
     assert found.report.cycles.estimated < plain.cycles.estimated
+    boxes = Cascade(("a",), (1, 16, 8, 32), modes={"a": BufferMode.DOUBLE})
+    striped = api.compile(graph, accelerators=npu, schedule=boxes).compilation.schedule
+    assert sum(bool(plan.prefetches) for plan in striped.plans) == 2
     verified = api.verify(graph, accelerators=npu, schedule=double, last_rung="machine")
     assert [rung.compared.mismatches for rung in verified.rungs if rung.compared] == [0]
     with pytest.raises(UnsupportedError) as caught:
         api.compile(graph, schedule=double)
+    assert caught.value.code == "cascader-009"
+
+
+@pytest.mark.parametrize("stripe", [(1, 4, 5, 4), (1, 4, 11, 2), (1, 11, 11, 4)])
+@pytest.mark.parametrize(
+    "copied",
+    [{"modes": {"first": BufferMode.DOUBLE}}, {"prefetches": (StatedPrefetch("first"),)}],
+)
+def test_copies_of_constants_are_refused_in_stripes_that_are_nodes(
+    stripe: tuple[int, ...], copied: Mapping[str, Any]
+) -> None:
+    """The copies were dropped, and loops over rows, which no copy had prevented, unrolled."""
+    with pytest.raises(UnsupportedError) as caught:
+        cascader.make_schedule(cascader.parts(two()), Cascade(BOTH, stripe, **copied))
     assert caught.value.code == "cascader-009"
 
 

@@ -43,6 +43,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.processor_parts import assign
+from penstock.errors import UsageError
 from penstock.hardware.load import load_target
 from penstock.hardware.target import MemoryRegion
 from penstock.ir.affine import Affine
@@ -100,8 +101,27 @@ __all__ = [
 
 
 def parts(graph: Graph, target: str = "host") -> Parts:
-    """Return the parts of a graph on the processor of a target: the RFC's `CascaderGraph`."""
+    """Return the parts of a graph on the processor of a target: the RFC's `CascaderGraph`.
+
+    Raises UsageError if `graph` is another object, such as the path of a model.
+    """
+    _check_is(graph, Graph)
     return assign(graph, load_target(target))
+
+
+def _check_is(given: object, kind: type[Graph] | type[Parts]) -> None:
+    """Raises UsageError unless an argument is a graph, or parts."""
+    if not isinstance(given, kind):
+        is_graph = kind is Graph
+        raise UsageError(
+            "cascader-015",
+            f"{given!r} is no {'graph' if is_graph else 'Parts'}",
+            where="penstock.cascader",
+            why="`parts` takes a graph; all other functions take parts, or a schedule made of them",
+            help='read a file first: graph = penstock.read("model.tflite")'
+            if is_graph
+            else "parts = penstock.cascader.parts(graph, target)",
+        )
 
 
 def needed_stripes(parts: Parts, output: StripeConfig) -> Mapping[str, StripeConfig]:
@@ -111,6 +131,7 @@ def needed_stripes(parts: Parts, output: StripeConfig) -> Mapping[str, StripeCon
     several parts read a tensor, the result is what the first of them needs.  Stripes are not
     clipped, and their offsets are exact only as far as `StripeConfig.propagate` states.
     """
+    _check_is(parts, Parts)
     found = {parts.parts[-1].name: output}
     for part in reversed(parts.parts):
         if part.name in found:
@@ -133,6 +154,7 @@ def single_cascade(
 
     Raises UnsupportedError if a part cannot run in bands of this width.
     """
+    _check_is(parts, Parts)
     names = tuple(part.name for part in parts.parts)
     return make_schedule(parts, Cascade(names, rows=rows, columns=columns), target)
 
@@ -150,6 +172,7 @@ def make_schedule(
     Raises UsageError for parts, memories and stripes that do not exist, and UnsupportedError for
     stripes that the parts cannot compute.
     """
+    _check_is(parts, Parts)
     chip = load_target(target)
     if isinstance(cascades, Proposal):
         return costed_schedule(parts, [(p, ()) for p in cascades.plans], cascades.memory, chip)
@@ -185,6 +208,7 @@ def constants(parts: Parts) -> tuple[StoredConstants, ...]:
 
     parts: for those of accelerators, the parts of a compilation (`Compiled.compilation.parts`).
     """
+    _check_is(parts, Parts)
     found: list[StoredConstants] = []
     for part in parts.parts:
         values = {v.name: v for node in part.nodes for v in node.inputs if v.data is not None}
@@ -224,6 +248,7 @@ def proposals(
 
 
 def _problem(parts: Parts, target: str, options: Options | None) -> CascadeProblem:
+    _check_is(parts, Parts)
     model, memories = cost_model_and_memories(load_target(target))
     return CascadeProblem(parts, model, memories, options or Options())
 
@@ -233,6 +258,7 @@ def frontier(parts: Parts, target: str = "host", options: Options | None = None)
 
     options: defaults to `Options()`.
     """
+    _check_is(parts, Parts)
     return schedule(parts, load_target(target), options or Options())
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from penstock import api, execution
 from penstock.api import cache
 from penstock.backends import discovery
 from penstock.backends.processor_parts import assign
-from penstock.cascader import BufferMode, Cascade, StatedPrefetch, single_cascade
+from penstock.cascader import BufferMode, Cascade, StatedPrefetch, parts, single_cascade
 from penstock.errors import PenstockError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -290,6 +291,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "cascader-012": lambda: _stated((Cascade(("stem", "soft"), (1, 8, 8, 1)),), rows=8, columns=8),
     "cascader-013": lambda: _stated((Cascade(("stem",), memory={"stem": "tcm"}),)),
     "cascader-014": lambda: _stated((Cascade(("sum",), memory={"sum": "tcm"}),), "two-region"),
+    "cascader-015": lambda: parts(cast(Any, "model.tflite")),
     "golden-001": lambda: draw_inputs([((1, 4), "complex64", 0)], 0, seed=0),
     "grouping-003": lambda: best(
         Traffic(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -336,6 +336,28 @@ def test_what_does_not_exist_is_refused(code: str) -> None:
         api.compile(two(), schedule=WRONG[code])
     assert caught.value.code == code.strip()
     assert all((caught.value.where, caught.value.why, caught.value.help))
+
+
+PARTS: dict[str, Callable[[Any], object]] = {
+    "parts": cascader.parts,
+    "needed_stripes": lambda given: cascader.needed_stripes(given, cast(Any, None)),
+    "single_cascade": lambda given: cascader.single_cascade(given, 2),
+    "make_schedule": lambda given: cascader.make_schedule(given, Cascade(BOTH)),
+    "constants": cascader.constants,
+    "plans": cascader.plans,
+    "proposals": cascader.proposals,
+    "frontier": cascader.frontier,
+}
+
+
+@pytest.mark.parametrize("function", PARTS)
+def test_a_path_is_refused_with_the_way_to_read_it(function: str) -> None:
+    """It was an AttributeError."""
+    graph = [] if function == "parts" else [two()]
+    for given in ("model.tflite", Path("model.tflite"), *graph):
+        with pytest.raises(UsageError) as caught:
+            PARTS[function](given)
+        assert caught.value.code == "cascader-015"
 
 
 def named(operator: str, images: int) -> Graph:

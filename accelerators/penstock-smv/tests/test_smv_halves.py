@@ -73,3 +73,5 @@ def test_float16_layers_are_exact_on_every_rung(accelerator: str, tmp_path: Path
     assert (run_graph(penstock.read(file), {"x": x})["y"] != y).all()
     between = [n.output.type.dtype for n in graph.nodes if isinstance(n.op, Composite)]
     assert set(between) == {DType.FLOAT16}
+    order = [left.where for left in done.compiled.report.left_to_cpu if "Transpose" in left.where]
+    assert order[0].startswith('Transpose "x/axes0231" of node 0 Conv')

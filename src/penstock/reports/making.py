@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Value, whole_work
+from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.memory.problem import Placement
 from penstock.optional import attempt
 from penstock.passes.streamed_rows import channels_first
@@ -245,13 +246,25 @@ def _more(done: EngineWork | None, name: str, nodes: int, cost: Cost) -> EngineW
 
 
 def left_to_cpu(schedule: Schedule) -> tuple[FallbackReport, ...]:
-    """Return the nodes that fall back to the CPU, in the order of the graph."""
-    parts = schedule.parts.parts
+    """Return the nodes that fall back to the CPU, in the order of the graph.
+
+    If the compiler made several nodes of one of the model, its position also names the one of them.
+    """
+    parts, offloaded = schedule.parts.parts, schedule.parts.offloaded
+    found = () if offloaded is None else offloaded.nodes
+    inner = (node.op.nodes if isinstance(node.op, Composite) else (node,) for node in found)
+    made = Counter(node.origin for nodes in inner for node in nodes)
+
+    def origin(node: Node) -> str:
+        model, separator, place = node.origin.partition(": ")
+        several = separator and made[node.origin] > 1
+        return f'{model}: {node.kind} "{node.name}" of {place}' if several else node.origin
+
     cycles = {parts[k].name: cost.cycles for plan in schedule.plans for k, cost in _costs(plan)}
     return tuple(
         FallbackReport(
             fallback.node.name,
-            fallback.node.origin,
+            origin(fallback.node),
             fallback.reason,
             cycles.get(fallback.node.name, fallback.cycles),
         )

@@ -13,7 +13,14 @@ from functools import partial
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.description import name_of
 from penstock.backends.offload import claimed, contested
-from penstock.backends.operator_names import get_attribute, has_attribute, kind_name, meanings
+from penstock.backends.operator_names import (
+    Attributes,
+    get_attribute,
+    has_attribute,
+    has_attributes,
+    kind_name,
+    meanings,
+)
 from penstock.backends.partition import check_engines, choose, dissolve, partition
 from penstock.backends.pattern import (
     AllPaths,
@@ -108,17 +115,7 @@ class _Explanation:
             return (
                 f'of "{term.name}", {type_problem(pattern.dtype, pattern.shape, term.value.type)}'
             )
-        node = self.search.producers[term.name]
-        wrong = (n for n, v in pattern.attributes if not has_attribute(node.op, n, v))
-        name = next(wrong)
-        wanted = dict(pattern.attributes)[name]
-        try:
-            found = get_attribute(node.op, name)
-        except KeyError:
-            return f'{node.kind} "{node.name}" has no attribute {name}'
-        text = getattr(found, "name", found)
-        rule = f"which {name_of(wanted)} rejects" if callable(wanted) else f"must be {wanted}"
-        return f'{name} of "{node.name}" is {text}, {rule}'
+        return _attribute_problem(self.search.producers[term.name], pattern.attributes)
 
     def _operator(self, pattern: Operator, term: Term, depth: int) -> Mismatch:
         node = self.search.producers.get(term.name)
@@ -139,6 +136,13 @@ class _Explanation:
         ]
         if found:
             return max(found, key=lambda one: one.depth)
+        for stage in stages(clamped)[term.depth :]:
+            for sense in meaning.senses:
+                if sense.kind is stage.kind and not has_attributes(clamped, sense.attributes):
+                    problem = _attribute_problem(clamped, sense.attributes)
+                    names = sorted(n for n, m in meanings().items() if m.fits(clamped, stage.kind))
+                    reason = f"{problem}; names of this operator are {', '.join(names)}"
+                    return Mismatch(depth, str(pattern), reason)
         has = " of ".join(kind_name(stage.kind) for stage in stages(node)[term.depth :])
         return Mismatch(depth, str(pattern), f'"{node.name}" is computed by {has}')
 
@@ -188,6 +192,18 @@ class _Explanation:
             return f'"{term.name}" is an input of the network'
         inside = ", and this is an intermediate result of it" if term.depth else ""
         return f'"{term.name}" is computed by {node.kind}{inside}'
+
+
+def _attribute_problem(node: Node, attributes: Attributes) -> str:
+    """The first of some attributes that a node lacks, and its value."""
+    name, wanted = next((n, v) for n, v in attributes if not has_attribute(node.op, n, v))
+    try:
+        found = get_attribute(node.op, name)
+    except KeyError:
+        return f'{node.kind} "{node.name}" has no attribute {name}'
+    text = getattr(found, "name", found)
+    rule = f"which {name_of(wanted)} rejects" if callable(wanted) else f"must be {wanted}"
+    return f'{name} of "{node.name}" is {text}, {rule}'
 
 
 def _fields(pattern: Pattern) -> tuple[Pattern, ...]:

@@ -6,6 +6,7 @@ their explanations."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ from strategies import node_of
 
 X = Value("x", int8(1, 4, 4, 2))
 CONV = node_of("a", Conv2D(Window(1), Window(1)), (X,), weights(2, 1, 1, 2), bias(2))
+SIX = replace(CONV, op=Conv2D(Window(1), Window(1), activation=Activation.RELU6))
 CLAMP = node_of("b", Relu(Activation.RELU), (CONV.output,))
 SOFT = node_of("b", Softmax(1.0), (CONV.output,))
 BESIDE = node_of("b", Relu(Activation.RELU), (X,))
@@ -129,6 +131,11 @@ MISSED: Mapping[str, tuple[Pattern, tuple[Node, ...], str]] = {
         conv.has_attr({"rows.size": lambda s: s > 1}), (CONV,),
         'nn.conv2d{rows.size=<lambda>} does not match: rows.size of "a" is 1, which <lambda> '
         "rejects",
+    ),
+    "another clamp": (
+        is_op("nn.relu")(is_op("nn.bias_add")(conv, is_constant())), (SIX,),
+        'nn.relu(nn.bias_add(nn.conv2d, constant)) does not match: activation of "a" is RELU6, '
+        "must be RELU; names of this operator are RELU6, Relu, clip",
     ),
 }  # fmt: skip
 

@@ -3,8 +3,11 @@
     a, b  int8, each with its own scale and zero point
     y     int8   y = clamp(zero_y + f(a - zero_a, b - zero_b))
 
-Each class states its function f of the centred elements, in fixed point.  On int32 and float32, the
-same names of the two formats denote operators of `ops/plain.py`.
+f is a function of the centred elements a and b.  Its factors M are real numbers m * 2^(s - 31), of
+parameters such as `multiplier0` m and `shift0` s; products with them are rounded as in TFLite's
+`MultiplyByQuantizedMultiplier`.  `step<k>_n` .. `step<k>_c` advance in input k by a row along N and
+H, or an element along W and C; they are 0 along broadcast axes.  On int32 and float32, the same
+names of the two formats denote operators of `ops/plain.py`.
 
 Sources: TFLite, `reference/integer_ops/add.h`, `mul.h`, `reference/sub.h`, `div.h`, `prelu.h`,
 `maximum_minimum.h`; parameters in TFLite Micro, `micro/kernels/add_common.cc`, `sub_common.cc`,
@@ -131,8 +134,7 @@ class _ClampedArithmetic(_Arithmetic):
 
 @dataclass(frozen=True, slots=True)
 class _Sum(_ClampedArithmetic):
-    """My * (Ma * (a << 20) + SIGN * Mb * (b << 20)): both inputs in steps of twice the larger of
-    their scales; multipliers are computed in double precision."""
+    """Multipliers are computed in double precision."""
 
     SIGN: ClassVar[int]
     NOUN = "sum"
@@ -168,7 +170,9 @@ def _result_scaling(scaling: Scaling) -> Params:
 
 @dataclass(frozen=True, slots=True)
 class Add(_Sum):
-    """Element-wise sum with requantisation and clamp; inputs may be broadcast."""
+    """Element-wise sum with requantisation and clamp; inputs may be broadcast.
+
+    f = My * (M0 * (a << 20) + M1 * (b << 20)), with inputs in steps of twice the larger scale."""
 
     TFLITE = ("ADD", "ADD_N")
     ONNX = onnx(REALS, "Add", "Sum") | onnx(FUNCTION, "Mean")
@@ -179,7 +183,9 @@ class Add(_Sum):
 
 @dataclass(frozen=True, slots=True)
 class Sub(_Sum):
-    """Element-wise difference with requantisation and clamp; inputs may be broadcast."""
+    """Element-wise difference with requantisation and clamp; inputs may be broadcast.
+
+    f = My * (M0 * (a << 20) - M1 * (b << 20)), with inputs in steps of twice the larger scale."""
 
     TFLITE = ("SUB",)
     ONNX = onnx(REALS, "Sub")
@@ -189,7 +195,9 @@ class Sub(_Sum):
 
 @dataclass(frozen=True, slots=True)
 class Mul(_ClampedArithmetic):
-    """Element-wise product with requantisation and clamp; inputs may be broadcast."""
+    """Element-wise product with requantisation and clamp; inputs may be broadcast.
+
+    f = My * (a * b)."""
 
     TFLITE = ("MUL",)
     ONNX = onnx(REALS, "Mul")
@@ -221,6 +229,7 @@ INVERSE_OF_ZERO = -1515870788
 class Div(_ClampedArithmetic):
     """Quotient of two tensors.
 
+    f = M * a * (1 / b), with 1 / b in Q0.31 (TFLite, `GetReciprocal`); both are negated if b < 0.
     The inverse of 0 is what the reference's iteration yields; where the reference shifts by more
     than 31 bits, which is undefined, the quotient rounds to 0."""
 
@@ -275,7 +284,7 @@ def _sign_bits(x: Int64s) -> Int64s:
 class SquaredDifference(_Arithmetic):
     """Element-wise (a - b)^2 with requantisation; inputs may be broadcast.
 
-    My * (Ma * (a << 7) - Mb * (b << 7))^2, with inputs in steps of twice the larger scale."""
+    f = My * (M0 * (a << 7) - M1 * (b << 7))^2, with inputs in steps of twice the larger scale."""
 
     TFLITE = ("SQUARED_DIFFERENCE",)
     COMMUTATIVE = True
@@ -302,7 +311,7 @@ def _square_scaling(site: Site) -> Scaling:
 class Prelu(_Arithmetic):
     """Parametric rectifier; negative values are multiplied by an input, with requantisation.
 
-    M1 * x where x >= 0, else M2 * x * alpha; alpha, input 1, broadcasts to x."""
+    f = Mabove * a where a >= 0, else Mbelow * (a * b); b, the slopes, broadcasts to a."""
 
     TFLITE = ("PRELU",)
     ONNX = onnx(REALS, "PRelu")

@@ -119,6 +119,7 @@ def test_ops_lists_the_facts_about_an_operator(penstock: CommandLine) -> None:
     assert set(facts["tables"]) == {"multiplier", "shift", "forms"} | wide
     assert "weights of depthwise convolutions are (1, K, L, O)" in facts["definition"]
     assert facts["definition"] in penstock("ops", "nn.depthwise_conv2d").out
+    assert "f = My * (M0 * (a << 20) +" in penstock("ops", "add").out
     wrong = penstock("ops", "nn.depthwise_conv3d")
     assert (wrong.code, "nn.depthwise_conv2d" in wrong.err) == (1, True)
 

@@ -23,9 +23,9 @@ search: recomputation, and other graphs that compute the same.
 `recorded_results.json` holds the results of commit b6aa36c, before the rebuild of scheduling,
 backends and accelerators.  Those of networks on cortex-m55 are newer: its cycle estimates were
 fitted again in 58ab5b9 and 6448a9d, and estimates of two fits cannot be compared.  With these two
-commits reverted, all twelve were equal or better than at b6aa36c.  The flash of kws and vww
-beside nvdla is newer, too: programs call its function that waits; that beside ethos_u55 is without
-code.  Counts on cortex-m55 need `qemu-system-arm`.
+commits reverted, all twelve were equal or better than at b6aa36c.  Those beside nvdla are
+of NVDLA's own units (decision 41), not of the four that were assumed until then.  The flash beside
+ethos_u55 is without code.  Counts on cortex-m55 need `qemu-system-arm`.
 """
 
 from __future__ import annotations

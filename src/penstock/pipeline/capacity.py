@@ -191,9 +191,12 @@ def _lowering(
     parts, options = least.schedule.assigned_parts, request.options
     if parts.is_for_speed and parts.network is not None:
         parts = parts.network  # with the changes, the network itself may need less
+    if request.schedule is not None:  # its parts may be stripes: the search is for the network
+        other = replace(request, schedule=None)
+        found = partial(_smallest_point_of_model, other)
+        yield from _with("with a schedule of the search", "", found, other, least)
+        return
     changes = {"with --stream-input": replace(request, stream_input=True)}
-    if request.schedule is not None:
-        changes = {"with a schedule of the search": replace(request, schedule=None)}
     changes |= dict(_unrestricted(request))
     for words, other in changes.items():
         if other != request:
@@ -239,20 +242,24 @@ def _with(
     request: Request,
     least: PlacedPoint,
 ) -> Iterator[str]:
-    """Yield a clause about the point of least RAM of another request, unless it is not smaller, or
-    the board has less memory."""
+    """Yield a clause about the point of least RAM of another request, unless it does not fit and is
+    not smaller, or the board has less memory."""
     found = attempt(f"a remedy {words}", smallest, lambda: None)
     if found is None:
         return
     size = found.ram_bytes(request)
     remark = f", {note}" if note else ""
-    if (size, found.default_bytes) >= (least.ram_bytes(request), least.default_bytes):
-        return
+    is_smaller = (size, found.default_bytes) < (least.ram_bytes(request), least.default_bytes)
     if found.is_feasible(request):
-        free = () if found.default_counts else (found.used_bytes[0],)
-        sizes = " and ".join((f"{size} bytes", *(f"{held} of {memory}" for memory, held in free)))
-        yield f"{words} {sizes} are enough{remark}"
-    elif _may_be_larger(size, request):
+        default = found.schedule.memory.default
+        full = _full_memory(least, request)
+        other = full[0] if full is not None and full[0] != default else None
+        free = [] if found.default_counts else [default]
+        used = dict(found.used_bytes)
+        others = (f"{used.get(memory, 0)} of {memory}" for memory in (*free, other) if memory)
+        of_ram = " of RAM" if other else ""
+        yield f"{words} {' and '.join((f'{size} bytes{of_ram}', *others))} are enough{remark}"
+    elif is_smaller and _may_be_larger(size, request):
         yield f"{words} use at least {_enough(found, request)}{remark}"
 
 

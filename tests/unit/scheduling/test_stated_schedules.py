@@ -412,8 +412,24 @@ def test_a_stated_schedule_that_does_not_fit_names_the_search_as_a_remedy() -> N
     with pytest.raises(CapacityError) as caught:
         api.compile(two(), "host", schedule=Cascade(BOTH, (1, 11, 11, 1)), sram=3700)
     assert "the stated schedule needs" in caught.value.why
-    assert "with a schedule of the search" in caught.value.help
+    least = api.compile(two(), "host", optimize="size").report.ram_bytes.total
+    # of the network: that of the graph with a node for each stripe was searched, for a minute
+    assert f"with a schedule of the search {least} bytes are enough" in caught.value.help
     api.compile(two(), "host", sram=3700)
+
+
+def test_the_remedy_names_the_memory_that_is_full(tmp_path: Path) -> None:
+    """It named the bytes of all memories, next to an option for the one that is full."""
+    target = board(tmp_path, BoardMemory("main", 65536), BoardMemory("fast", 1024), FLASH)
+    with pytest.raises(CapacityError) as caught:
+        api.compile(two(), target, schedule=Cascade(BOTH, memory={"first": "fast"}))
+    least = api.compile(two(), target, optimize="size").report
+    used = dict(least.memory_bytes)
+    assert "use at least --memory fast=1352; with a schedule of the search " in caught.value.help
+    assert (
+        f" {least.ram_bytes.total} bytes of RAM and {used.get('fast', 0)} of fast are enough"
+        in (caught.value.help)
+    )
 
 
 def test_the_front_of_a_stated_schedule_is_one_point() -> None:

@@ -49,6 +49,15 @@ class IndivisibleError(Exception):
         super().__init__(node.name)
         self.node, self.axis = node, axis
 
+    @property
+    def reason(self) -> str:
+        """Why, as a clause for messages."""
+        values = (*self.node.variable_inputs, self.node.output)
+        if any(value.type.layout for value in values):
+            return "tensors in blocks of channels are divided into rows alone"
+        name = self.node.op.kind
+        return f"{name} cannot compute such a part of its output from parts of its inputs alone"
+
 
 @dataclass(frozen=True, slots=True)
 class StripedGraph:
@@ -294,6 +303,9 @@ def _divided(node: Node, out: Region) -> Op:
     between = [a for a in divided if 0 < a < last]
     if isinstance(op, Concatenation) or (isinstance(op, RowVectors) and last not in divided):
         return op
+    if isinstance(op, Slice):  # of the box that it reads
+        start = tuple(max(0, step * (1 - n)) for step, n in zip(op.step, out.shape, strict=True))
+        return replace(op, start=start, shape=out.shape)
     if isinstance(op, ResizeBilinear | ResizeNearest) and not between:
         return op
     if last in divided and not _divides_channels(node, *out.intervals[last]):

@@ -235,14 +235,14 @@ class _Maker:
             return graph, [], [_unit(one, stripes, [*_whole_boxes(self.parts, one)], loops.planned)]
         members = [self.parts.parts[k] for k in _numbers(self.parts, one)]
         if not self.unroll:
-            raise _indivisible(one, one.parts[-1], None)
+            raise _indivisible(one, one.parts[-1], "the stripes are no plan of whole layers")
         _check_can_be_rewritten(self.parts, one, members, loops.count(stripes))
         recomputed = {n for n, mode in one.modes.items() if mode is BufferMode.RECOMPUTE}
         nodes = [part.nodes[0] for part in members]
         try:
             striped = in_stripes(graph, nodes, loops.groups(stripes), recomputed)
         except IndivisibleError as error:
-            raise _indivisible(one, error.node.name, error.axis) from error
+            raise _indivisible(one, error.node.name, error.reason, error.axis) from error
         made = (self._with_kernels(one, node) for node in striped.graph.nodes)
         *groups, joins = striped.groups
         units = [_unit(one, stripes, group, loops.planned) for group in groups if loops.planned]
@@ -256,7 +256,8 @@ class _Maker:
             return node
         found = with_accelerator_kernels(node, self.accelerators)
         if found is None:
-            raise _indivisible(one, node.name, None)
+            why = f"{node.op.engine} has no kernel for a stripe of it"
+            raise _indivisible(one, node.name, why)
         return found
 
     def _plan(self, parts: Parts, one: Cascade, previous: Part | None, stated: Cascade) -> _Planned:
@@ -276,7 +277,7 @@ class _Maker:
                 part = parts.parts[index[name]]
                 rows = row_count(part.output.type.shape)
                 if name not in in_chains and rows > 1 and not works_by_rows(part):
-                    raise _indivisible(one, name, None)
+                    raise _indivisible(one, name, "its kernel computes all rows in one call")
         double = (StatedPrefetch(n) for n, mode in one.modes.items() if mode is BufferMode.DOUBLE)
         prefetches = tuple(
             _prefetch(parts, one, each, memories.default_assignment, previous)
@@ -694,7 +695,7 @@ def _check_can_be_rewritten(
     count: number of stripes that are nodes."""
     for part in members:
         if len(part.nodes) != 1:
-            raise _indivisible(one, part.name, None)
+            raise _indivisible(one, part.name, "the part is several layers in one")
     consumers = parts.graph.consumers()
     results = {value.name for value in parts.graph.results}
     for part in members[:-1]:
@@ -717,15 +718,13 @@ def _check_can_be_rewritten(
         )
 
 
-def _indivisible(one: Cascade, part: str, axis: int | None) -> UnsupportedError:
+def _indivisible(one: Cascade, part: str, why: str, axis: int | None = None) -> UnsupportedError:
     name = "" if axis is None else f" along axis {axis} ({AXES[axis]})" if axis < 4 else ""
     return UnsupportedError(
         "cascader-012",
         f'"{part}" cannot be computed in these stripes{name}',
         where=_where(one),
-        why="an operator must compute a box of its output by itself, from boxes of its inputs; "
-        "an accelerator must have a kernel for it; tensors in blocks of channels are divided into "
-        "rows alone",
+        why=why,
         help="divide other axes, or leave the part out of the cascade: it then runs as a whole",
     )
 

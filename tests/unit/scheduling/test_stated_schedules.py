@@ -371,6 +371,9 @@ def named(operator: str, images: int) -> Graph:
             last = net.depthwise_conv2d(x, 3, multiplier=2, name="last")
         case "concatenated":
             last = net.concatenate([x, net.input(x.type.shape, name="other")], name="last")
+        case "sliced":
+            box = Slice((0, 1, 7, 1), (images, 6, 4, 3), (1, 1, -2, 2))
+            last = net.apply(box, x, quantisation=x.type.quantisation, name="last")
         case "resized":
             scale = x.type.quantisation
             last = net.apply(ResizeNearest(16, 16), x, quantisation=scale, name="last")
@@ -388,6 +391,9 @@ def named(operator: str, images: int) -> Graph:
         ("concatenated", (2, 8, 8, 5)),
         ("concatenated", (1, 3, 8, 12)),
         ("resized", (1, 16, 16, 3)),
+        ("sliced", (2, 6, 4, 2)),
+        ("sliced", (2, 6, 3, 3)),
+        ("sliced", (1, 2, 3, 2)),
         ("softmax", (2, 3, 4, 8)),
     ],
 )
@@ -406,6 +412,7 @@ def test_what_cannot_be_divided_is_refused_and_says_which_axis() -> None:
     with pytest.raises(UnsupportedError) as caught:
         api.compile(graph, schedule=Cascade(("first", "last"), (2, 8, 8, 4)))
     assert caught.value.what == '"last" cannot be computed in these stripes along axis 3 (channels)'
+    assert caught.value.why.startswith("Softmax cannot compute such a part of its output")
 
 
 def test_a_stated_schedule_that_does_not_fit_names_the_search_as_a_remedy() -> None:

@@ -227,6 +227,12 @@ def test_buffer_modes_may_be_stated_by_their_names() -> None:
         Cascade(BOTH, modes=cast(Any, {"first": "recomputed"}))
 
 
+def test_a_text_names_one_part() -> None:
+    """Its letters were the parts."""
+    assert Cascade(cast(Any, "first"), rows=2) == Cascade(("first",), rows=2)
+    assert Cascade(cast(Any, [*BOTH])) == Cascade(BOTH)
+
+
 def test_a_schedule_whose_stripes_are_nodes_can_be_changed_and_compiled() -> None:
     graph = two()
     parts, cascade = cascader.parts(graph), Cascade(BOTH, (1, 3, 11, 2))

@@ -42,7 +42,7 @@ class StatedPrefetch:
 class Cascade:
     """Parts that run together, stripe by stripe.
 
-    parts: names of the parts, in execution order.  Only the output of the last one is read by parts
+    parts: names of the parts, in execution order, or the name of one.  Only the output of the last one is read by parts
         outside of the cascade.
     stripe: shape of a stripe of the last part's output, one number per axis, or a configuration
         with its order of loops; None: `rows` applies.
@@ -79,6 +79,8 @@ class Cascade:
             for name, mode in self.modes.items()
         }
         object.__setattr__(self, "modes", modes)
+        parts = (self.parts,) if isinstance(self.parts, str) else tuple(self.parts)
+        object.__setattr__(self, "parts", parts)
 
     def __repr__(self) -> str:
         """Return what differs from a cascade of which only the parts are stated."""

@@ -42,8 +42,8 @@ class StatedPrefetch:
 class Cascade:
     """Parts that run together, stripe by stripe.
 
-    parts: names of the parts, in execution order, or the name of one.  Only the output of the last one is read by parts
-        outside of the cascade.
+    parts: names of the parts, in execution order, or the name of one.  Only the output of the last
+        one is read by parts outside of the cascade.
     stripe: shape of a stripe of the last part's output, one number per axis, or a configuration
         with its order of loops; None: `rows` applies.
     loops: the axes that are divided, the outermost loop first; by default in ascending order.

@@ -21,6 +21,7 @@ from __future__ import annotations
 import difflib
 import os
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
@@ -187,6 +188,17 @@ def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """
     near = difflib.get_close_matches(name, tuple(known), 1, likeness)
     return f"did you mean {near[0]}? " if near else ""
+
+
+def denoting(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names of nodes, and the parts of their paths that only one has, for `did_you_mean`.
+
+    >>> denoting(["net/act/Relu;net/bias", "net/add/Relu"])[2:]
+    ('act', 'add', 'bias')
+    """
+    known = tuple(dict.fromkeys(names))
+    parts = Counter(part for full in known for part in {*full.replace(";", "/").split("/")})
+    return (*known, *(part for part, count in sorted(parts.items()) if part and count == 1))
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

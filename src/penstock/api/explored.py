@@ -15,6 +15,7 @@ from typing import Unpack
 from penstock import partitions
 from penstock.api.arguments import check_flags, ignore_progress
 from penstock.api.keywords import with_settings
+from penstock.api.layer import node_name
 from penstock.api.requested import Model, request
 from penstock.api.settings import Settings
 from penstock.backends.offload import offload
@@ -107,9 +108,13 @@ def show(
 def explain_pattern(wanted: Request, node: str) -> tuple[str, ...]:
     """Why each pattern of the accelerators matches or does not match at a node, as lines.
 
+    node: its name, or a part of it that names no other (`penstock show MODEL --nodes`).
+
     Raises ModelError, UnsupportedError, BackendError; UsageError if there is no such node."""
-    graph = simplify(read_request(wanted), wanted.rounding, wanted.io)
-    return explain(graph, wanted.accelerators, wanted.target, node)
+    model = read_request(wanted)
+    graph = simplify(model, wanted.rounding, wanted.io)
+    name = node_name(graph, model, node) or node
+    return explain(graph, wanted.accelerators, wanted.target, name)
 
 
 def nodes(wanted: Request) -> tuple[NodeLine, ...]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from penstock.api.arguments import check_type
 from penstock.api.arrays import drawn_inputs, drawn_steps
 from penstock.choices import InterfaceTypes
-from penstock.errors import UsageError, did_you_mean
+from penstock.errors import UsageError, denoting, did_you_mean
 from penstock.frontends.reading import AS_IT_IS
 from penstock.ir.graph import Graph, Node
 from penstock.ir.tensor import Array
 from penstock.pipeline.graphs import read_request, simplify
 from penstock.pipeline.request import Request
-from penstock.reports.formats import short_names
+from penstock.reports.formats import full_name
 from penstock.simulators.graph import run_sequences
 
 
@@ -37,8 +37,7 @@ def cut_layer(
 ) -> CutLayer:
     """Cut a layer out of the network of a request.
 
-    name: that of its node in the simplified network, or of the node of the model file that became
-        part of it, or the last part of such a path, if it is unique.
+    name: that of its node, as `node_name` takes it.
     count: the number of sets of random inputs of the network, or of sequences of them.
     given: the inputs of the network, instead of random ones, with the element types of the model.
 
@@ -67,20 +66,24 @@ def cut_layer(
 
 def _node_named(graph: Graph, model: Graph, name: str, where: str) -> Node:
     nodes = {node.name: node for node in graph.nodes}
-    if name in nodes:
-        return nodes[name]
-    short = {text: full for full, text in short_names(nodes).items()}
-    if name in short:
-        return nodes[short[name]]
-    origins = {node.origin for node in model.nodes if node.name == name and node.origin}
-    found = [node for node in graph.nodes if node.origin in origins]
-    if len(found) == 1:
-        return found[0]
+    found = node_name(graph, model, name)
+    if found is not None:
+        return nodes[found]
     raise UsageError(
         "usage-181",
         f'there is no layer "{name}"',
         where=where,
         why="a layer is a node of the simplified network",
-        help=did_you_mean(name, [*nodes, *short])
+        help=did_you_mean(name, denoting(nodes))
         + "`penstock show MODEL --nodes` lists the nodes with their names",
     )
+
+
+def node_name(graph: Graph, model: Graph, name: str) -> str | None:
+    """Return the name of the node that `name` denotes in a simplified network; None if none is.
+
+    name: as `full_name` takes it, or that of a node of the model that became part of the node."""
+    found = full_name(name, (node.name for node in graph.nodes))
+    origins = {node.origin for node in model.nodes if node.name == name and node.origin}
+    made = [node.name for node in graph.nodes if node.origin in origins]
+    return made[0] if found is None and len(made) == 1 else found

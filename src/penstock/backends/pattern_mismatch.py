@@ -37,7 +37,7 @@ from penstock.backends.pattern import (
 )
 from penstock.backends.pattern_matching import Search, Term, stages, tuple_fields, with_clamp
 from penstock.backends.processor_parts import processor_cycles
-from penstock.errors import UsageError, did_you_mean
+from penstock.errors import UsageError, denoting, did_you_mean
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
@@ -246,7 +246,7 @@ def explain(
             f'there is no node "{name}"' if accelerators else "patterns belong to accelerators",
             where="--explain-pattern",
             why="" if accelerators else "the command names no accelerator",
-            help=(did_you_mean(name, names) or f"state a name, for example {names[0]}; ")
+            help=(did_you_mean(name, denoting(names)) or f"state a name, for example {names[0]}; ")
             + "`penstock show MODEL --nodes` lists the nodes"
             if accelerators
             else "add --accelerator NAME",

@@ -16,7 +16,7 @@ from itertools import chain, product
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
-from penstock.errors import UnsupportedError, UsageError, did_you_mean, listed
+from penstock.errors import UnsupportedError, UsageError, denoting, did_you_mean, listed
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import Composite
@@ -26,6 +26,7 @@ from penstock.ir.region import Region
 from penstock.passes.cleaning import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories
+from penstock.reports.formats import full_name
 from penstock.reports.steps import logical_shape, producers
 from penstock.scheduling.bands.band_schedule import assigned_plans, can_run_in_bands, with_bands
 from penstock.scheduling.model.access import works_by_rows
@@ -448,8 +449,9 @@ def _alternative(parts: Parts, stated: StatedSchedule) -> Parts:
 
 
 def _with_part_names(parts: Parts, one: Cascade) -> Cascade:
-    """Return a cascade in which a layer that an accelerator claims has the name of its part, and of
-    the part that converts its result, if it has the layer's name."""
+    """Return a cascade with full names (`full_name`), in which a layer that an accelerator claims
+    has the name of its part, and of the part that converts its result, if it has the layer's
+    name."""
     first: dict[str, str] = {}
     for part in parts.parts:
         op = part.nodes[-1].op if part.nodes else None
@@ -460,7 +462,7 @@ def _with_part_names(parts: Parts, one: Cascade) -> Cascade:
 
     def names(given: Iterable[str]) -> tuple[str, ...]:
         found: list[str] = []
-        for layer in given:
+        for layer in (full_name(name, first) or name for name in given):
             every = [n for n in dict.fromkeys((first.get(layer, layer), layer)) if n in own]
             found += (n for n in every or [layer] if n == layer or n not in found)
         return tuple(found)
@@ -557,7 +559,7 @@ def _checked(parts: Parts, one: Cascade) -> Cascade:
                 f'there is no part "{name}"',
                 where=_where(one),
                 why=f"the parts are {listed(known)}",
-                help=did_you_mean(name, known).rstrip()
+                help=did_you_mean(name, denoting(known)).rstrip()
                 or "use names of parts (penstock.cascader.parts)",
             )
     if not one.parts:

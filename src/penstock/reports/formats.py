@@ -169,6 +169,21 @@ def short_names(names: Iterable[str]) -> Mapping[str, str]:
     }
 
 
+def full_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that `name` denotes: itself, one with this short name (`short_names`), or the
+    only one that has it in its path; None if there is none.
+
+    >>> full_name("act", ["net/act/Relu;net/bias", "net/other"])
+    'net/act/Relu;net/bias'
+    """
+    known = tuple(dict.fromkeys(names))
+    if name in known:
+        return name
+    short = {text: full for full, text in short_names(known).items()}
+    found = [full for full in known if f"/{name}/" in f"/{full.replace(';', '/;/')}/"]
+    return short.get(name, found[0] if len(found) == 1 else None)
+
+
 def _runs(path: str) -> tuple[str, ...]:
     parts = path.split("/")
     return tuple(

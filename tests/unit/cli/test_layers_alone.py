@@ -15,6 +15,7 @@ from command_line import CommandLine
 from penstock import api
 from penstock.api.layer import cut_layer
 from penstock.backends.uma import backend
+from penstock.cascader import Cascade
 from penstock.errors import UsageError
 from penstock.simulators.graph import run_graph
 from penstock.uma import Driver, OpStrategy, UMABackend, is_constant, is_op, wildcard
@@ -32,6 +33,29 @@ def test_its_inputs_are_those_of_the_network() -> None:
     done = package.compile(MODEL, target="host").compilation
     for drawn, alone in zip(api.drawn_sets(done, 2), cut.sets, strict=True):
         np.testing.assert_array_equal(alone[x.name], run_graph(done.model, drawn)[x.name])
+
+
+@pytest.mark.parametrize("name", ["wide_1", "act", "net/wide_1/bias"])
+def test_layers_have_the_same_names_everywhere(name: str) -> None:
+    net = package.GraphBuilder("net")
+    x = net.conv2d(net.input((1, 8, 8, 4)), 4, 3, name="net/wide_1/Relu6;net/wide_1/bias;act")
+    graph = net.build(net.conv2d(x, 4, 3, name="net/wide_2/Relu6"))
+    (node,) = (node for node in graph.nodes if node.inputs[0] is graph.inputs[0])
+    cut = cut_layer(api.request(graph, "host"), name, 1)
+    assert cut.request.model == f"net: {node.name}"
+    stated = Cascade((name, "wide_2"), rows=2)
+    (plan,) = package.compile(graph, "host", schedule=stated).compilation.schedule.plans
+    assert len(plan.parts) == 2
+    wanted = api.request(graph, "host", accelerators=("vanilla",))
+    assert any("vanilla" in line for line in api.explain_pattern(wanted, name))
+    for wrong in (
+        lambda: cut_layer(wanted, "wide", 1),
+        lambda: api.explain_pattern(wanted, "wide"),
+        lambda: package.compile(graph, "host", schedule=Cascade(("wide",))),
+    ):
+        with pytest.raises(UsageError) as caught:
+            wrong()
+        assert "did you mean wide_" in caught.value.help
 
 
 def test_it_is_verified_on_every_rung() -> None:

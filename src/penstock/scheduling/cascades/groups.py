@@ -159,9 +159,13 @@ def group_cycles(
 
     @cache
     def fits_in_order(group: int) -> bool:
+        if sum(problem.sizes[i] for i in bits(problem.kept_inside(group))) <= capacity_bytes:
+            return True  # in any order
         piece = problem.kept_piece(group)
-        order = ORDERS_INSIDE[inside](piece, piece.everything, 0).order
-        return inner_order(piece, piece.everything, order).peak_bytes <= capacity_bytes
+        found = ORDERS_INSIDE[inside](piece, piece.everything, 0)
+        if inside == "circular":  # its peak is that of a buffer, of which fewer bytes are live
+            found = inner_order(piece, piece.everything, found.order)
+        return found.peak_bytes <= capacity_bytes
 
     fits = None if inside == BEST else fits_in_order
     if fused is None:

@@ -32,7 +32,7 @@ WIDER = {
     "RunningProduct", "Shape", "Slice", "SpaceToBatch", "SpaceToDepth", "Tile", "UnpackChannels",
 }  # fmt: skip
 """Operators whose affine form is wider than what they need: mixed axes, turned borders."""
-WIDER_SAMPLES = ("conv2d-1", "conv2d-2", "conv2d-6", "resize-4", "resize-7")
+WIDER_SAMPLES = ("convolutions-1", "convolutions-2", "convolutions-6", "resize-4", "resize-7")
 """Further such samples: groups, and corners that are aligned."""
 
 

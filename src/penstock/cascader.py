@@ -31,6 +31,8 @@ Functions, in the order of the RFC's four steps:
     tensor_configs   the stripes of every tensor of a schedule
     program          the program of a schedule, which `penstock.simulators.machine` executes
 
+A function that takes parts and a target uses the target of the parts unless another is given.
+
 `penstock.compile(model, schedule=...)` compiles cascades or a schedule.
 
 Source: TVM RFC 0037, "Arm Ethos-U Cascading Scheduler".  See docs/tutorials/cascader.md.
@@ -45,7 +47,7 @@ from dataclasses import dataclass
 from penstock.backends.processor_parts import assign
 from penstock.errors import UsageError
 from penstock.hardware.load import load_target
-from penstock.hardware.target import MemoryRegion
+from penstock.hardware.target import MemoryRegion, Target
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Graph, Value
 from penstock.ir.region import Region
@@ -124,6 +126,14 @@ def _check_is(given: object, kind: type[Graph] | type[Parts]) -> None:
         )
 
 
+def _target(parts: Parts, name: str | None) -> Target:
+    """The target of that name; None: that of the parts."""
+    _check_is(parts, Parts)
+    if name is None and parts.target is not None:
+        return parts.target
+    return load_target(name or "host")
+
+
 def needed_stripes(parts: Parts, output: StripeConfig) -> Mapping[str, StripeConfig]:
     """Return the stripes of each tensor that stripes of the last part's output need, by name.
 
@@ -142,7 +152,7 @@ def needed_stripes(parts: Parts, output: StripeConfig) -> Mapping[str, StripeCon
 
 
 def single_cascade(
-    parts: Parts, rows: int | None, columns: int | None = None, target: str = "host"
+    parts: Parts, rows: int | None, columns: int | None = None, target: str | None = None
 ) -> Schedule:
     """Return the schedule that runs all parts as a single plan, in stripes of one size.
 
@@ -162,7 +172,7 @@ def single_cascade(
 def make_schedule(
     parts: Parts,
     cascades: Cascade | Sequence[Cascade] | Proposal | Schedule,
-    target: str = "host",
+    target: str | None = None,
 ) -> Schedule:
     """Return the schedule that runs cascades, in execution order, and all other parts whole.
 
@@ -172,8 +182,7 @@ def make_schedule(
     Raises UsageError for parts, memories and stripes that do not exist, and UnsupportedError for
     stripes that the parts cannot compute.
     """
-    _check_is(parts, Parts)
-    chip = load_target(target)
+    chip = _target(parts, target)
     if isinstance(cascades, Proposal):
         return costed_schedule(parts, [(p, ()) for p in cascades.plans], cascades.memory, chip)
     return stated_schedule(parts, as_stated(cascades), chip, lambda graph: assign(graph, chip))
@@ -222,7 +231,7 @@ def constants(parts: Parts) -> tuple[StoredConstants, ...]:
 
 
 def plans(
-    parts: Parts, target: str = "host", options: Options | None = None
+    parts: Parts, target: str | None = None, options: Options | None = None
 ) -> Mapping[tuple[str, ...], tuple[Candidate, ...]]:
     """Return the Pareto-optimal plans of each part group: step 2 of the RFC.
 
@@ -237,7 +246,7 @@ def plans(
 
 
 def proposals(
-    parts: Parts, target: str = "host", options: Options | None = None
+    parts: Parts, target: str | None = None, options: Options | None = None
 ) -> tuple[Proposal, ...]:
     """Return the Pareto-optimal proposals, whose plans cover the graph: step 3 of the RFC.
 
@@ -247,19 +256,17 @@ def proposals(
     return every_proposal(_problem(parts, target, options))
 
 
-def _problem(parts: Parts, target: str, options: Options | None) -> CascadeProblem:
-    _check_is(parts, Parts)
-    model, memories = cost_model_and_memories(load_target(target))
+def _problem(parts: Parts, target: str | None, options: Options | None) -> CascadeProblem:
+    model, memories = cost_model_and_memories(_target(parts, target))
     return CascadeProblem(parts, model, memories, options or Options())
 
 
-def frontier(parts: Parts, target: str = "host", options: Options | None = None) -> Frontier:
+def frontier(parts: Parts, target: str | None = None, options: Options | None = None) -> Frontier:
     """Return the schedules that may be Pareto-optimal in (memory, cycles): the search.
 
     options: defaults to `Options()`.
     """
-    _check_is(parts, Parts)
-    return schedule(parts, load_target(target), options or Options())
+    return schedule(parts, _target(parts, target), options or Options())
 
 
 def tensor_configs(schedule: Schedule) -> tuple[TensorConfig, ...]:

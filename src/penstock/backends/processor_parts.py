@@ -258,6 +258,7 @@ def assign(
         graph,
         (*(Part((), CALLER, PULL, value) for value in pulled), *parts),
         updates=tuple(single_node_part(state.update, engine) for state in graph.states),
+        target=target,
     )
 
 

@@ -116,3 +116,14 @@ def test_the_search_returns_schedules_with_their_stripes() -> None:
             config.tensor: Counter(config.regions()) for config in cascader.tensor_configs(schedule)
         }
         assert found == counted(parts.graph, schedule).stripes
+
+
+def test_a_target_that_is_not_named_is_that_of_the_parts() -> None:
+    parts = cascader.parts(residual(), "cortex-m7")
+    rows = cascader.single_cascade(parts, rows=2)
+    assert rows.cost == cascader.single_cascade(parts, rows=2, target="cortex-m7").cost
+    assert rows.cost != cascader.single_cascade(parts, rows=2, target="host").cost
+    fastest = cascader.frontier(parts).schedules[-1].cost
+    assert fastest == cascader.frontier(parts, "cortex-m7").schedules[-1].cost
+    assert cascader.proposals(parts) == cascader.proposals(parts, "cortex-m7")
+    assert cascader.plans(parts).keys() == cascader.plans(parts, "cortex-m7").keys()

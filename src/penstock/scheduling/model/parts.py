@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from penstock.brief import Brief
+from penstock.hardware.target import Target
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.scheduling.model.access import RowParts, row_parts
@@ -86,6 +87,7 @@ class Parts(Brief):
     network: for an alternative, the parts of the network's own graph; else None.
     offloaded: the graph with the composites of the accelerators, from which `graph` was made; None
         for an alternative.
+    target: the chip that the parts were assigned to; None for parts inside a group or a band.
     """
 
     graph: Graph
@@ -102,6 +104,7 @@ class Parts(Brief):
     is_for_speed: bool = False
     network: Parts | None = field(default=None, compare=False)
     offloaded: Graph | None = field(default=None, compare=False)
+    target: Target | None = field(default=None, compare=False)
 
     @property
     def inputs(self) -> tuple[Value, ...]:

@@ -309,8 +309,9 @@ class Layer(Brief):
 
     @cached_property
     def main(self) -> Step:
-        """The step with the most cycles among those that compute elements of its output."""
-        return max(self._computing, key=lambda one: one.cycles)
+        """The step with the most products, or else cycles, of those that compute elements of its
+        output: a copy to another layout may take longer than the layer itself."""
+        return max(self._computing, key=lambda one: (one.macs, one.cycles))
 
     @property
     def last(self) -> Step:

@@ -6,12 +6,13 @@ import dataclasses
 import json
 
 import pytest
-from small_compilation import Count, Example, with_steps
+from small_compilation import Count, Example, make_example, with_steps
 from test_report_summary import shown
 
 from penstock import api
 from penstock.backends.accelerator import Accelerator
 from penstock.ir.composite import Composite
+from penstock.reports.layer import model_layers
 from penstock.reports.layer_table import LayerTable
 from penstock.reports.report import CycleCounts, EngineWork, FallbackReport
 from penstock.reports.summary import engine_lines, summary
@@ -210,3 +211,16 @@ def test_the_cycles_of_a_layer_without_counts_are_its_estimate(shared_example: E
     layers = shared_example.report.with_counts(counts).model_layers
     assert (layers[0].simulated_cycles, layers[0].simulated_instructions) == (None, None)
     assert [layer.best_cycles for layer in layers] == [9000000, 600000, 400000]
+
+
+def test_a_layer_is_that_of_its_products_not_of_a_dearer_copy() -> None:
+    step = make_example().layers[0]
+    made = dataclasses.replace(
+        step, name="a", origin="node 0", engine="npu", offloaded=True, cycles=10
+    )
+    copied = dataclasses.replace(
+        step, name="b", origin="node 0", kind="Transpose", macs=0, cycles=9_000
+    )
+    for steps in ((copied, made), (made, copied)):
+        (layer,) = model_layers(steps)
+        assert (layer.engine, layer.kernels[0]) == ("npu", made.kernel)

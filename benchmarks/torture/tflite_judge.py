@@ -106,6 +106,8 @@ def reference() -> Reference:
 def _differs_from_tensorflow(drawn: Drawn) -> str:
     """How an operator differs from TensorFlow; empty if it does not, or TensorFlow gives nothing to
     compare."""
+    if drawn.operator.name == "SVDF" and "int16" not in {spec.dtype for spec in drawn.tensors}:
+        return ""  # TensorFlow reads a state of int8 as int16, beyond its end
     answer = by_tensorflow(drawn.tflite(), drawn.values)
     if answer is None:
         return ""

@@ -143,7 +143,7 @@ def _division(x: Sequence[Array], given: Attributes) -> Array:
 
 
 def _mean(x: Sequence[Array], given: Attributes) -> Array:
-    found = x[0].mean(axis=tuple(given["axes"]), keepdims=bool(given["keepdims"]))
+    found = x[0].mean(axis=tuple(np.atleast_1d(given["axes"])), keepdims=bool(given["keepdims"]))
     return np.floor(found + 0.5).astype(np.int64)
 
 

@@ -83,7 +83,8 @@ def _shapes(file: File, extents: Mapping[str, int]) -> Mapping[str, tuple[int, .
     nodes: list[FileNode] = []
     for node in file.nodes:
         if node.name == "IntegerMean":
-            node = replace(node, name="ReduceMean")
+            axes = {"axes": listed} if (listed := listed_axes(node, [])) else {}
+            node = replace(node, name="ReduceMean", attributes={**node.attributes, **axes})
         elif node.name in NAMES:
             node = replace(node, name="Identity", inputs=node.inputs[:1], attributes={}, tensors={})
         nodes.append(node)

@@ -425,6 +425,14 @@ def _shifts_negatively(node: ForeignNode) -> bool:
     return _x(node).scale < 2.0**-28
 
 
+def _shifts_beyond_62(node: ForeignNode) -> bool:
+    return _x(node).scale >= 2.0**35
+
+
+def _step(node: ForeignNode, inputs: Inputs) -> Array:
+    return np.where(_given(inputs, 0) > _x(node).zero_point, 127, -128).astype(np.int8)
+
+
 def _shifts_beyond_31(node: ForeignNode) -> bool:
     """Whether the total shift exceeds 31: 20 bits more than the exponent of the multiplier."""
     return 1 / (math.sqrt(_x(node).scale) * _y(node).scale) < 2.0**-11
@@ -608,6 +616,16 @@ DEVIATIONS = (
         _really(_sigmoid),
         1,
         _undefined,
+    ),
+    Deviation(
+        ("TANH", "LOGISTIC"),
+        "the input scale is 2^35 or more",
+        "shifts by 63 bits or more, which is undefined in C++",
+        "saturates, low at the zero point, as both do for scales from 8 on",
+        "`kernels/internal/quantization_util.cc`, `CalculateInputRadius`",
+        _shifts_beyond_62,
+        _step,
+        recorded=_undefined,
     ),
     Deviation(
         ("RSQRT",),

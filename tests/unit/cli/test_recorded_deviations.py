@@ -129,6 +129,7 @@ UNDEFINED: dict[str, Callable[[], bytes]] = {
     "cast": cast,
     "depthwise": depthwise,
     "tanh": lambda: unary("TANH", 2.0**-30, 1 / 128, 0),
+    "tanh of a large scale": lambda: unary("TANH", 2.0**36, 1 / 128, 0),
     "elu": lambda: unary("ELU", 1.0, 1e-8),
     "rsqrt": lambda: unary("RSQRT", 1e6, 1e3),
 }

@@ -245,18 +245,21 @@ def of_real_bias(node: OnnxNode, name: str, reals: Array, x: Value, w: Value) ->
 
 
 def real_numbers(node: OnnxNode, k: int) -> Array:
-    """The real values of constant input k, as float64."""
+    """The real values of constant input k, as float64.  Raises ModelError if float32 does not hold
+    those of a quantised constant."""
     type = node.input(k).type
     elements = node.constant(k).astype(np.float64)
     q = type.quantisation
     if q is None:
         return elements
-    if q.axis is None:
-        return (elements - q.zero_points[0]) * q.scales[0]
     shape = [1] * type.rank
-    shape[q.axis] = -1
+    if q.axis is not None:
+        shape[q.axis] = -1
     zeros, scales = (np.array(part).reshape(shape) for part in (q.zero_points, q.scales))
-    return (elements - zeros) * scales
+    found = (elements - zeros) * scales
+    largest = float(np.abs(found).max(initial=0.0))
+    require(largest < 2.0**128, f"input {k} reaches {largest:.4g}, must stay below 2**128")
+    return found
 
 
 def exact_operand(node: OnnxNode, k: int) -> Value | None:

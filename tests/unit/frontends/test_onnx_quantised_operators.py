@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from onnx_judge import worst_steps
 from onnx_models import drawn, graph_of, judged, kinds
-from penstock.errors import UnsupportedError
+from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.tensor import Array
 from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
@@ -250,3 +251,14 @@ def test_weights_have_a_zero_point() -> None:
     parts = model.constant(np.float32(0.1)), model.constant(np.int8(3))
     last = model.node("QLinearConv", *x, w, *parts, *model.scale(*Y), scale=None)
     assert is_within_a_step(model.finished(last, *Y), lambda x: x * np.float32(0.1) * (1 - 3), Y)
+
+
+def test_weights_that_float32_does_not_hold_are_refused() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 13]>
+        net (int8[1,1,2,2] x) => (int8[1,2,2,2] y)
+        <float[1] s = {0.05}, int8[1] z = {-3}, int8[2,1,1,1] w = {74, 108},
+         float[2] each = {0.002, 3e+38}, int8[2] zeros = {0, 0}, int32[2] b = {1, 2}>
+        { y = QLinearConv (x, s, z, w, each, zeros, s, z, b) }"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    with pytest.raises(ModelError, match=r"input 1 reaches 3\.24e\+40, must stay below 2\*\*128"):
+        graph_of(raw)

@@ -110,6 +110,7 @@ OPERATORS: dict[str, tuple[str, int]] = {
     "SPLIT_V": ("SplitVOptions", 2),
     "SQUARED_DIFFERENCE": ("", 2),
     "SQUEEZE": ("SqueezeOptions", 1),
+    "STABLEHLO_COMPOSITE": ("StableHLOCompositeOptions", 1),
     "STRIDED_SLICE": ("StridedSliceOptions", 2),
     "SUB": ("SubOptions", 2),
     "SUM": ("ReducerOptions", 2),
@@ -319,8 +320,10 @@ def _operator(builder: Builder, spec: OperatorSpec, names: Sequence[str]) -> Off
         fields["custom_options"] = builder.CreateByteVector(flexbuffers.Dumps(dict(spec.options)))
     elif table:
         values = {name: _option(builder, name, value) for name, value in spec.options.items()}
-        fields["builtin_options_type"] = getattr(tflite.BuiltinOptions, table)
-        fields["builtin_options"] = _table(builder, table, values)
+        union = "builtin_options" if hasattr(tflite.BuiltinOptions, table) else "builtin_options2"
+        kinds = tflite.BuiltinOptions if union == "builtin_options" else tflite.BuiltinOptions2
+        fields[f"{union}_type"] = getattr(kinds, table)
+        fields[union] = _table(builder, table, values)
     elif spec.options:
         raise ValueError(f"{spec.name} has no options, {sorted(spec.options)} given")
     return _table(builder, "Operator", fields)

@@ -1,8 +1,9 @@
-"""Control flow of TFLite models, WHILE and IF, as plain dataflow, and shapes that files leave open.
+"""Control flow of TFLite models as plain dataflow, and shapes that files leave open.
 
 A loop is unrolled and a branch is chosen at import, if the condition is known then: it is constant,
 or computed from constants and shapes, such as from a counter.  The nodes on which conditions depend
-are evaluated by the arithmetic of their operators, as are those of shapes.
+are evaluated by the arithmetic of their operators, as are those of shapes.  A composite is replaced
+by its decomposition.
 
 A model that was converted with an open batch states 1 for every extent that depends on it, also
 where that is wrong: SPACE_TO_BATCH_ND of one image yields several.  Runtimes compute all shapes
@@ -31,6 +32,7 @@ from penstock.ops.registry import foreign_names
 CONTROL_FLOW: Mapping[str, tuple[str, ...]] = {
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
     "IF": ("then_subgraph_index", "else_subgraph_index"),
+    "STABLEHLO_COMPOSITE": ("decomposition_subgraph_index",),
 }
 # Nodes that are visited in all bodies and conditions; the schedules of so many take minutes.
 MOST_NODES = 10_000
@@ -39,8 +41,8 @@ MOST_FOLDED_WORK = 2**20  # Most operations of a node that is evaluated at impor
 
 
 def without_control_flow(model: ForeignModel) -> ForeignModel:
-    """Replaces each WHILE and IF of a model by the nodes that it runs; states the shapes of tensors
-    that the file leaves open.
+    """Replaces each loop, branch and composite of a model by the nodes that it runs; states the
+    shapes of tensors that the file leaves open.
 
     Raises UnsupportedError if a condition is computed from inputs or states, if more than
     `MOST_NODES` nodes would run, or if a subgraph refers to variables."""
@@ -86,8 +88,15 @@ class _Unroller:
             return
         if node.handles:
             raise _refused(node, "passes variables to its subgraphs")
-        run = self._while if node.name == "WHILE" else self._if
-        inlined, results = run(node)
+        match node.name:
+            case "WHILE":
+                inlined, results = self._while(node)
+            case "IF":
+                inlined, results = self._if(node)
+            case _:
+                arguments = tuple(node.input(k) for k in range(len(node.inputs)))
+                decomposition = self._subgraph(node, *CONTROL_FLOW[node.name])
+                inlined, results = self._inlined(decomposition, arguments, node)
         if len(results) != len(node.outputs):
             raise _misfit(node, f"{len(results)} results of a subgraph", len(node.outputs))
         yield from self._named(node, inlined, results)

@@ -78,7 +78,8 @@ def options_table(operator: str) -> str | None:
     >>> options_table("CONV_2D"), options_table("MEAN"), options_table("RELU")
     ('Conv2DOptions', 'ReducerOptions', None)
     """
-    tables = {table.lower(): table for table in enumeration("BuiltinOptions").values()}
+    every = (*enumeration("BuiltinOptions").values(), *enumeration("BuiltinOptions2").values())
+    tables = {table.lower(): table for table in every}
     own = f"{operator.replace('_', '')}options".lower()
     return _SHARED_OPTIONS.get(operator, tables.get(own))
 
@@ -489,12 +490,14 @@ class _Reader:
     def _attributes(self, operator: Any, name: str) -> dict[str, Attribute]:
         # Options of another operator are ignored, as in TensorFlow Lite; missing options have their
         # defaults.
-        code = operator.BuiltinOptionsType()
-        kind = enumeration("BuiltinOptions").get(code)
-        union = operator.BuiltinOptions()
+        table = options_table(name)
+        is_late = table in enumeration("BuiltinOptions2").values()
+        field = "BuiltinOptions2" if is_late else "BuiltinOptions"
+        code = getattr(operator, f"{field}Type")()
+        kind = enumeration(field).get(code)
+        union = getattr(operator, field)()
         if kind is None:
             raise _Malformed(f"operator {name} has options of type {code}, which does not exist")
-        table = options_table(name)
         if table is None:
             count = self._length(operator, "CustomOptions")
             raw = operator.CustomOptionsAsNumpy().tobytes() if count else b""

@@ -149,6 +149,24 @@ def test_a_loop_of_another_shape_is_refused() -> None:
         parse(loop(below(2), wrong), "m.tflite")
 
 
+def test_a_composite_is_replaced_by_its_decomposition() -> None:
+    tensors = (integers("x", 1, 3), integers("y", 1, 3), integers("z", 1, 3))
+    options = {"decomposition_subgraph_index": 1, "name": "odml.group_norm"}
+    nodes = (
+        OperatorSpec("STABLEHLO_COMPOSITE", (0,), (1,), options),
+        OperatorSpec("STABLEHLO_COMPOSITE", (1,), (2,), options),
+    )
+    inner = tuple(integers(name, 1, 3) for name in ("a", "b", "c"))
+    decomposition = (OperatorSpec("NEG", (0,), (1,)), OperatorSpec("ADD", (1, 1), (2,)))
+    raw = write_tflite(
+        tensors, nodes, (0,), (2,), "", (SubgraphSpec(inner, decomposition, (0,), (2,)),)
+    )
+    graph = parse(raw, "m.tflite")
+    assert [type(node.op).__name__ for node in graph.nodes] == ["Neg", "PlainAdd"] * 2
+    x = np.array([[1, -5, 9]], np.int32)
+    np.testing.assert_array_equal(run_graph(graph, {"x": x})["z"], 4 * x)
+
+
 def test_a_subgraph_that_runs_itself_is_refused() -> None:
     options = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
     again = OperatorSpec("WHILE", (0, 1, 2), (4, 5, 6), options)

@@ -3,16 +3,18 @@ onnxruntime."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 from onnx_judge import judged_by_onnxruntime, worst_steps
-from onnx_models import graph_of, judged
+from onnx_models import graph_of, judged, kinds
 from penstock.errors import UnsupportedError
 from penstock.ir.tensor import DType
 from tools.onnx_writer import Model
@@ -1142,3 +1144,28 @@ def test_celu_of_large_numbers() -> None:
         ).steps
         <= 1
     )
+
+
+@pytest.mark.parametrize(
+    ("split", "axes", "batch"),
+    [
+        ((3, 2, 2), (0, 1, 4, 2, 5, 3), 1),
+        ((2, 2, 3), (0, 3, 4, 1, 5, 2), 0),
+        ((3, 4, 4), (0, 1, 4, 2, 5, 3), -1),
+    ],
+)
+def test_blocks_of_channels_that_a_transpose_spreads_over_pixels(
+    split: tuple[int, ...], axes: tuple[int, ...], batch: int, tmp_path: Path
+) -> None:
+    (channels, block) = (split[0], split[1]) if axes[1] == 1 else (split[2], split[0])
+    text = f"""<ir_version: 8, opset_import: ["" : 10]>
+        net (float[1,{math.prod(split)},3,5] x) => (float[1,{channels},{3 * block},{5 * block}] y)
+        <int64[6] six = {{{batch}, {", ".join(map(str, split))}, 3, 5}},
+         int64[4] four = {{0, 0, {3 * block}, {5 * block}}}>
+        {{ a = Relu (x)
+           b = Reshape (a, six)
+           c = Transpose <perm = {list(axes)}> (b)
+           y = Reshape (c, four) }}"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    assert "DepthToSpace" in kinds(graph_of(raw))
+    assert judged(raw, tmp_path).failure is None

@@ -5,7 +5,8 @@
    between DequantizeLinear and QuantizeLinear.
 3. A division by a number becomes a product where that is exact, or quantised next.  A reduction
    that drops axes keeps them, and Gather at a single index takes a list of one, followed by
-   Squeeze.  An element of a sequence of parts becomes a Slice.  A Relu of integers becomes a Clip
+   Squeeze.  An element of a sequence of parts becomes a Slice, and a Transpose that
+   spreads blocks of channels over pixels DepthToSpace.  A Relu of integers becomes a Clip
    at the element 0, and a Pad of integers states its element, so that what is left to operators
    has the same meaning in any quantisation.  A Resize of integers that interpolates does so
    between real numbers.
@@ -17,6 +18,7 @@ Source: ONNX operator specification; for com.microsoft, ContribOperators.md of o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -216,9 +218,48 @@ def _plain_forms(file: File) -> File:
             new.nodes += _gathered_element(new, node)
         elif node.name == "SequenceAt" and node.inputs[0] in sequences:
             new.nodes += _part(new, node, sequences[node.inputs[0]])
+        elif node.name == "Transpose" and node.attributes.get("perm") in _SHUFFLES:
+            new.nodes += _shuffled(new, node)
         else:
             new.nodes.append(node)
     return new.done()
+
+
+_SHUFFLES: Mapping[Attribute, tuple[str, int]] = {
+    (0, 1, 4, 2, 5, 3): ("CRD", 2),
+    (0, 3, 4, 1, 5, 2): ("DCR", 1),
+}
+"""By the permutation of (batch, channels, H, W) whose channels are divided into three axes, or of
+the same with the block's axes first: the mode of DepthToSpace, and the first axis of the block."""
+
+
+def _shuffled(new: _Growing, node: FileNode) -> Iterator[FileNode]:
+    """The Transpose between two Reshapes by which exporters spread blocks of channels over pixels,
+    as DepthToSpace, whose elements have the same order; else the node itself."""
+    nodes, (mode, first) = new.file.nodes, _SHUFFLES[node.attributes["perm"]]
+    split = next((n for n in nodes if n.outputs == node.inputs), node)
+    joins = [n for n in nodes if node.outputs[0] in n.inputs]
+    shapes = [new.constants.get(n.inputs[-1]) for n in (split, *joins) if n.name == "Reshape"]
+    sizes, *results = (() if x is None else tuple(x.ravel().tolist()) for x in (*shapes, None))
+    if (
+        len(results) <= len(joins)
+        or node.outputs[0] in _outputs(new.file)
+        or len(sizes) != 6
+        or min(sizes[1:]) < 1
+        or sizes[first] != sizes[first + 1]
+        # 0 takes an extent of the Transpose; the first two are those of the DepthToSpace.
+        or any(0 in result[2:] or not result for result in results[:-1])
+    ):
+        yield node
+        return
+    block, name = sizes[first], node.outputs[0]
+    channels = math.prod(sizes[1:4])
+    image = np.array([sizes[0], channels, *sizes[4:]], np.int64)
+    shape = new.constant(new.name(f"{name}/shape"), image)
+    joined = new.name(f"{name}/image")
+    yield FileNode("Reshape", node.where, (split.inputs[0], shape), (joined,))
+    attributes: dict[str, Attribute] = {"blocksize": block, "mode": mode}
+    yield FileNode("DepthToSpace", node.where, (joined,), node.outputs, attributes)
 
 
 _INDICES = ("ArgMax", "ArgMin")

@@ -62,6 +62,14 @@ def gather_nd(d: Drawing) -> None:
     d.operator("GATHER_ND", (x, indices), y)
 
 
+def embedding_lookup(d: Drawing) -> None:
+    rows, count = d.integer(1, 30), d.integer(1, 9)
+    indices = d.constant(d.rng.integers(0, rows, count).tolist())
+    shape = d.shape(d.integer(1, 2), most=20)
+    table = d.plain((rows, *shape), "float32")
+    d.operator("EMBEDDING_LOOKUP", (indices, table), _output(d, (count, *shape), "float32"))
+
+
 def gather(d: Drawing) -> None:
     """Indices are those of the largest elements of other vectors."""
     rank = d.integer(1, 3)
@@ -114,6 +122,7 @@ ONLY_PLAIN: Mapping[str, Family] = {
     "FLOOR_MOD": partial(binary, "FLOOR_MOD", ("int32",), False),
     "CAST": cast,
     "GATHER_ND": gather_nd,
+    "EMBEDDING_LOOKUP": embedding_lookup,
     "CUMSUM": cumsum,
 }
 """Families of operators that take no quantised numbers, by operator name."""

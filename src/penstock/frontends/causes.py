@@ -31,8 +31,9 @@ from penstock.ops.registry import foreign_names
 
 def check_foreign(node: ForeignNode) -> None:
     """Raises UnsupportedError if a tensor is empty.  Constant lists, such as of axes, may be
-    empty."""
-    for value in (*filter(None, node.inputs), *node.outputs):
+    empty, and so may the extents of a RESHAPE to a number."""
+    inputs = node.inputs[:1] if node.name == "RESHAPE" else node.inputs
+    for value in (*filter(None, inputs), *node.outputs):
         counted = value.data is None or value.dtype is DType.INT8
         if counted:
             require_elements(value.shape, f'tensor "{value.name}"')

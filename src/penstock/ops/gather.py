@@ -1,8 +1,8 @@
 """Slices of a tensor at listed indices along an axis, or at computed positions.
 
 Sources: TFLite GATHER with constant indices and without batch axes; `micro/kernels/gather.cc`.
-GATHER with computed indices along the first axis becomes GatherNd.  GATHER_ND,
-`micro/kernels/gather_nd.cc`.
+GATHER with computed indices along the first axis becomes GatherNd, as does EMBEDDING_LOOKUP.
+GATHER_ND, `micro/kernels/gather_nd.cc`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
@@ -39,7 +40,7 @@ class GatherNd(FollowingAxes):
 
     Source: TFLite GATHER_ND, `micro/kernels/gather_nd.cc`; GATHER with computed indices."""
 
-    TFLITE = ("GATHER_ND",)
+    TFLITE = ("GATHER_ND", "EMBEDDING_LOOKUP")
     RELAY = relay("gather_nd")
 
     def result_type(self, inputs: Types) -> TensorType:
@@ -170,12 +171,16 @@ def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:
             f"indices are computed and axis {axis} of shape {list(shape)} is gathered; axes before "
             "it must have extent 1"
         )
+    x, made = reshaped(value, shape[axis:], f"{node.output().name}/input")
+    yield from (*made, *_gathered(node, x, indices))
+
+
+def _gathered(node: ForeignNode, x: Value, indices: Value) -> Iterable[Made]:
+    """The slices of x at computed indices along its first axis."""
     name = node.output().name
-    x, made_x = reshaped(value, shape[axis:], f"{name}/input")
     positions, made = reshaped(indices, (*indices.shape, 1), f"{name}/positions")
-    yield from (*made_x, *made)
-    gathered = (*indices.shape, *shape[axis + 1 :])
-    yield from with_shape(GatherNd(), (x, positions), gathered, node.output())
+    gathered = (*indices.shape, *x.shape[1:])
+    yield from (*made, *with_shape(GatherNd(), (x, positions), gathered, node.output()))
 
 
 def from_onnx(node: OnnxNode) -> Iterable[Made]:
@@ -227,4 +232,6 @@ def _at_positions(node: OnnxNode) -> Iterable[Made]:
 def from_foreign(node: ForeignNode) -> Iterable[Made]:
     if node.name == "GATHER":
         return _foreign_gather(node)
+    if node.name == "EMBEDDING_LOOKUP":
+        return _gathered(node, node.input(1), node.input(0))
     return (Made(GatherNd(), (node.input(0), node.input(1)), node.output()),)

@@ -10,12 +10,14 @@ import pytest
 
 from foreign_nodes import counting, graph_of, int8, ints, result
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frontends.open import parse
 from penstock.ir.foreign import Attribute, ForeignNode
 from penstock.ir.graph import Value
 from penstock.ir.op import Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.ops.registry import foreign_names
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 
 def plain(name: str, dtype: DType, *shape: int) -> Value:
@@ -187,3 +189,13 @@ def test_the_number_of_best_elements_is_one_number() -> None:
     outputs = plain("y", DType.FLOAT32, 2, 2), plain("z", DType.INT32, 2, 2)
     with pytest.raises(ModelError, match="there are 2 numbers of elements"):
         graph_of("TOPK_V2", (plain("x", DType.FLOAT32, 2, 3), ints("k", (2, 2))), outputs)
+
+
+def test_a_number_has_no_extents_to_state() -> None:
+    tensors = (
+        TensorSpec("x", (1, 1), "int32"),
+        TensorSpec("extents", (0,), "int32"),
+        TensorSpec("y", (), "int32"),
+    )
+    raw = write_tflite(tensors, (OperatorSpec("RESHAPE", (0, 1), (2,)),), (0,), (2,))
+    assert parse(raw, "m.tflite").outputs[0].shape == ()

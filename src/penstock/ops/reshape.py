@@ -141,6 +141,9 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
         return
     if node.name == "SHAPE":
         require_dtype(y.type, (DType.INT32, DType.INT64), "output")
+    if node.name == "SQUEEZE":
+        shape = _computed_shape(node)
+        require(y.shape == shape, f"output has shape {list(y.shape)}, must have {list(shape)}")
     op = Shape(y.dtype) if node.name == "SHAPE" else Reshape(y.shape)
     yield Made(op, (node.input(0),), y)
 
@@ -170,7 +173,7 @@ def _computed_shape(node: ForeignNode) -> tuple[int, ...]:
         axes = node.attributes.get("squeeze_dims")
         if not isinstance(axes, tuple) or not axes:
             return tuple(extent for extent in x.shape if extent != 1)
-        gone = {int(axis) % x.rank for axis in axes}
+        gone = {int(axis) % max(x.rank, 1) for axis in axes}
         return tuple(extent for axis, extent in enumerate(x.shape) if axis not in gone)
     if given is None or given.data is None:
         return y.shape

@@ -4,6 +4,7 @@ bins, best elements, volumes; against their definitions."""
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from foreign_nodes import counting, graph_of, int8, ints, result
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.open import parse
 from penstock.ir.foreign import Attribute, ForeignNode
-from penstock.ir.graph import Value
+from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Site
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
@@ -199,3 +200,16 @@ def test_a_number_has_no_extents_to_state() -> None:
     )
     raw = write_tflite(tensors, (OperatorSpec("RESHAPE", (0, 1), (2,)),), (0,), (2,))
     assert parse(raw, "m.tflite").outputs[0].shape == ()
+
+
+def test_a_squeezed_tensor_has_the_shape_that_its_axes_leave() -> None:
+    tensors = (TensorSpec("x", (1, 1, 3), "int32"), TensorSpec("y", (1, 3), "int32"))
+
+    def squeezed(axes: tuple[int, ...]) -> Graph:
+        node = OperatorSpec("SQUEEZE", (0,), (1,), {"squeeze_dims": axes})
+        return parse(write_tflite(tensors, (node,), (0,), (1,)), "m.tflite")
+
+    assert squeezed((0,)).outputs[0].shape == squeezed((-2,)).outputs[0].shape == (1, 3)
+    for axes, left in (((), [3]), ((0, 1), [3])):
+        with pytest.raises(ModelError, match=re.escape(f"has shape [1, 3], must have {left}")):
+            squeezed(axes)

@@ -293,6 +293,15 @@ def test_an_attribute_of_another_kind_is_refused_wherever_it_is_read() -> None:
         parse(model.SerializeToString(), "net.onnx")
 
 
+def test_an_attribute_that_an_operator_does_not_have_may_be_empty() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[2,3] x) => (float[2,3] y)
+        { a = Relu <alpha: ints = []> (x)
+          y = MeanVarianceNormalization <axes = [1]> (a) }"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    assert kinds(graph_of(raw))[0] == "PlainRelu"
+
+
 def test_nodes_may_stand_in_any_order() -> None:
     model = Model(quantised=False)
     x = model.node("Relu", model.input(1, 3))

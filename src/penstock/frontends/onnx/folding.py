@@ -112,7 +112,7 @@ def proto_of(node: FileNode, opset: int) -> onnx.NodeProto:
     schema: Any = operator_schema(node.name, opset)
     for name, value in node.attributes.items():
         formal = schema.attributes.get(name) if schema else None
-        if formal is not None and formal.type in _GRAPHS:
+        if formal.type in _GRAPHS if formal else value == ():  # an empty list of unknown kind
             continue
         kind = formal.type.value if formal else None
         found.attribute.append(helper.make_attribute(name, value, attr_type=kind))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
+from onnx.reference import ReferenceEvaluator
 
 from benchmarks.torture.case import Case, Outcome, Verdict
 from benchmarks.torture.compiling import compiled, ladder_verdict, refusal
@@ -15,6 +18,7 @@ from penstock import api
 from penstock.api.verified import onnx_reference
 from penstock.errors import PenstockError
 from penstock.ir.tensor import Array
+from penstock.pipeline.compilation import Compilation
 from penstock.simulators.compare import JudgedTensor
 from penstock.simulators.graph import run_graph
 
@@ -37,7 +41,9 @@ def judge(case: Case, deep: bool) -> Verdict:
             sets = api.drawn_sets(done, SETS)
             tensors = [run_graph(done.model, inputs) for inputs in sets]
             wrong = onnx_reference(done.request).judge(tensors).failure
-            return _wrong(wrong) if wrong else ladder_verdict(done, sets, deep)
+            if wrong and not _is_as_specified(case.raw, done, sets, tensors):
+                return _wrong(wrong)
+            return ladder_verdict(done, sets, deep)
         except PenstockError as error:
             if error.code == NOT_RUN:
                 return Verdict(Outcome.NOT_JUDGED, note=str(error))
@@ -45,6 +51,27 @@ def judge(case: Case, deep: bool) -> Verdict:
             if reason and found.outcome is not Outcome.INTERNAL:
                 return Verdict(Outcome.NOT_JUDGED, note=reason)
             return found
+
+
+def _is_as_specified(
+    raw: bytes,
+    done: Compilation,
+    sets: Sequence[Mapping[str, Array]],
+    tensors: Sequence[Mapping[str, Array]],
+) -> bool:
+    """Whether ONNX's own evaluator computes penstock's outputs.  onnxruntime, in single precision,
+    misses positions far from the origin of an axis when it resizes real numbers."""
+    model = onnx.ModelProto.FromString(raw)
+    if not any(node.op_type == "Resize" for node in model.graph.node):
+        return False
+    try:
+        evaluator = ReferenceEvaluator(model)
+        expected = [evaluator.run(None, dict(inputs)) for inputs in sets]
+    except Exception:  # its exceptions have no common class
+        return False
+    found = [[every[value.name] for value in done.model.outputs] for every in tensors]
+    pairs = zip(chain(*found), chain(*expected), strict=True)
+    return all(np.allclose(mine, np.reshape(other, mine.shape)) for mine, other in pairs)
 
 
 def _wrong(found: JudgedTensor) -> Verdict:

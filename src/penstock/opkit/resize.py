@@ -189,6 +189,9 @@ def real_positions(node: OnnxNode, axis: ResizedAxis, model_axis: int) -> Array:
 
     Source: ONNX operator specification, Resize, where lengths are scale times extent."""
     o, scale, last = np.arange(axis.outputs, dtype=np.float64), float(axis.scale), axis.extent - 1
+    exact = axis.outputs / axis.extent
+    if np.float32(exact) == axis.scale:  # of stated sizes, or a factor as near as float32 can be
+        scale = exact
     length = scale * axis.extent
     match node.text("coordinate_transformation_mode", "half_pixel"):
         case "align_corners":

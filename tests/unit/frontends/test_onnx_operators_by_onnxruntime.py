@@ -1169,3 +1169,12 @@ def test_blocks_of_channels_that_a_transpose_spreads_over_pixels(
     raw = onnx.parser.parse_model(text).SerializeToString()
     assert "DepthToSpace" in kinds(graph_of(raw))
     assert judged(raw, tmp_path).failure is None
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("axis", [0, 1, -2, 2])
+def test_vectors_of_old_opsets_along_several_axes(name: str, axis: int, tmp_path: Path) -> None:
+    text = f"""<ir_version: 7, opset_import: ["" : 11]>
+        net (float[2,3,5] x) => (float[2,3,5] y) {{ y = {name} <axis = {axis}> (x) }}"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    assert judged(raw, tmp_path).failure is None

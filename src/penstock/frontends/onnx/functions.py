@@ -25,6 +25,7 @@ from penstock.frontends.onnx import (
     attention,
     computed_weights,
     einsum,
+    flat_vectors,
     fused_functions,
     gathered_tables,
     integer_functions,
@@ -50,6 +51,7 @@ OURS: Mapping[str, Define] = {
     **gathered_tables.DEFINITIONS,
     **computed_weights.DEFINITIONS,
     **pooled_indices.DEFINITIONS,
+    **flat_vectors.DEFINITIONS,
     **qonnx.DEFINITIONS,
 }
 MOST_ROUNDS = 64  # Definitions that use functions, or need the shapes that others yield.
@@ -65,6 +67,7 @@ def defined_names() -> tuple[str, ...]:
         *gathered_tables.DEFINITIONS,
         *computed_weights.DEFINITIONS,
         *pooled_indices.FORMS,
+        *flat_vectors.FORMS,
         *qonnx.DEFINITIONS,
     )
     return (*(name for name in OURS if name not in forms), *qonnx.NAMES)
@@ -121,6 +124,7 @@ def _is_standard(
     return (
         computed_weights.is_standard(node, computed)
         and pooled_indices.is_standard(node)
+        and flat_vectors.is_standard(node, file)
         and gathered_tables.is_standard(node, file)
         and recurrent_steps.is_standard(node, file)
         and integer_functions.is_standard(node, file, types)

@@ -302,6 +302,17 @@ def test_an_attribute_that_an_operator_does_not_have_may_be_empty() -> None:
     assert kinds(graph_of(raw))[0] == "PlainRelu"
 
 
+def test_real_numbers_cannot_be_dequantised() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (int8[2,3] x) => (float[2,3] y) <float s = {0.5}, int8 z = {1}>
+        { a = DequantizeLinear (x, s, z)
+          b = DequantizeLinear (a, s)
+          y = Relu (b) }"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    with pytest.raises(UnsupportedError, match="is between float32 and real numbers"):
+        graph_of(raw)
+
+
 def test_nodes_may_stand_in_any_order() -> None:
     model = Model(quantised=False)
     x = model.node("Relu", model.input(1, 3))

@@ -524,11 +524,12 @@ class _Importer:
         self._tensors.put(target, OrderedTensor(self._tensors.nodes[-1].output, placed.order))
 
     def _dequantise(self, node: FileNode, source: str, target: str) -> None:
-        scale = self._domains.reals[target].exact
+        kind, stored = self._domains.types[source], self._domains.reals.get(target)
+        scale = None if stored is None or kind == REAL else stored.exact
         if scale is None:
             raise UnsupportedError(
                 "onnx-007",
-                f"{node.name} is between {self._domains.types[source]} and real numbers, must be "
+                f"{node.name} is between {kind} and real numbers, must be "
                 f"between {' or '.join(EIGHT_BITS)} and real numbers",
                 where=node.where,
                 help="quantise the model to 8 bits",

@@ -49,7 +49,7 @@ def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
 
 def _dequantised(new: Definition) -> bool:
     shape = new.shapes.get(new.given(0))
-    if shape is None:
+    if shape is None or not np.issubdtype(np.dtype(new.types[new.given(0)]), np.integer):
         return False
     scale, *zeros = _parameters(new, shape)
     x = new.as_real(new.given(0))

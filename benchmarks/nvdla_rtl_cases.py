@@ -181,7 +181,10 @@ def _convolution(chip: NvdlaConfiguration, case: Case) -> float:
         weight_banks=int(g["weight_banks"]),
         operands=any(beats.get(engine) for engine in OPERANDS),
     )
-    return convolution_timing(chip, work)[0]
+    before = None
+    for _ in range(int(g.get("overlapped", 0))):  # of equal convolutions, each during the last one
+        *_, before = convolution_timing(chip, work, before)
+    return convolution_timing(chip, work, before)[0]
 
 
 def _sdp(chip: NvdlaConfiguration, case: Case) -> float:

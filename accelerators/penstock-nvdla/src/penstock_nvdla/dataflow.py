@@ -9,25 +9,10 @@ from functools import lru_cache, reduce
 from operator import add
 
 from penstock.uma import Breakdown, Offloaded
-from penstock_nvdla.configurations import NvdlaConfiguration
 from penstock_nvdla.kernels import cvsram_fields, tasks
 from penstock_nvdla.layer import ConvolutionLayer
-from penstock_nvdla.task import Base, Step, Task
+from penstock_nvdla.task import Base, Task
 from penstock_nvdla.timing import layer_timing
-
-
-def _step_cycles(chip: NvdlaConfiguration, step: Step, inside: frozenset[str]) -> Breakdown:
-    """The cycles of a hardware layer; "latency" is what exceeds the busy
-    cycles of the slowest resource."""
-    read, written = step.bytes_inside({BASES[name] for name in inside})
-    cycles, busy = layer_timing(chip, step.layer, step.traffic, read)
-    return Breakdown(
-        cycles,
-        {**busy, "latency": cycles - max(busy.values())},
-        chip.macs if isinstance(step.layer, ConvolutionLayer) else None,
-        memory_bytes=step.traffic.total - read - written,
-    )
-
 
 # The place of each tensor, by its field of `LayerTraffic`, and of scratch.
 BASES = {
@@ -40,12 +25,26 @@ BASES = {
 
 def rows_cycles(task: Task, first: int, end: int, inside: frozenset[str]) -> Breakdown:
     """Return the cycles of output rows [first, end) of a task whose tensors are contiguous: the
-    sum over its hardware layers.
+    sum over its hardware layers.  The resource "latency" is what exceeds the busy cycles of a
+    layer's slowest resource.
 
     inside: the tensors that are in the memory at the second port, each named by its field of
         `LayerTraffic`, such as "output".  All others are in main memory."""
-    steps = task.even_steps(first, end)
-    return reduce(add, (_step_cycles(task.hardware, step, inside) for step in steps))
+    chip, before, found = task.hardware, None, list[Breakdown]()
+    for step in task.even_steps(first, end):
+        read, written = step.bytes_inside({BASES[name] for name in inside})
+        elapsed, busy, before = layer_timing(
+            chip, step.layer, step.traffic, read, before if step.early else None
+        )
+        found.append(
+            Breakdown(
+                elapsed,
+                {**busy, "latency": max(0, elapsed - max(busy.values()))},
+                chip.macs if isinstance(step.layer, ConvolutionLayer) else None,
+                memory_bytes=step.traffic.total - read - written,
+            )
+        )
+    return reduce(add, found)
 
 
 def cycles(offloaded: Offloaded, rows: int) -> Breakdown:

@@ -468,6 +468,19 @@ class ConvolutionLayer(Reach):
         return entries_per_slice(self.width, self.channels, self.hardware)
 
 
+def fits_beside(before: ConvolutionLayer, layer: ConvolutionLayer) -> bool:
+    """Return whether the convolution buffer has space for all that a layer fetches while it still
+    contains what the layer before reads."""
+    chip, rows = layer.hardware, 0 if layer.reuse.data else layer.fetched_rows
+    entries = before.height * before.entries_per_slice + rows * layer.entries_per_slice
+    weight_bytes = before.weight_bytes + (0 if layer.reuse.weights else layer.weight_bytes)
+    return (
+        (before.data_banks, before.weight_banks) == (layer.data_banks, layer.weight_banks)
+        and entries <= layer.data_banks * chip.bank_entries
+        and weight_bytes <= layer.weight_banks * chip.bank_bytes
+    )
+
+
 def trimmed(width: int, reach: int, stride: int, before: int, behind: int) -> tuple[int, int]:
     """Return how many columns the hardware processes, as (columns of the input, columns of padding
     after the input).  The hardware accepts no columns after the last window, so these are omitted.

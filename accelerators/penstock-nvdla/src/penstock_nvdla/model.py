@@ -46,9 +46,9 @@ from penstock_nvdla.sdp import (
     decode_y,
     per_channel,
 )
-from penstock_nvdla.sequencer import FeaturePlace, Sequencer, check_ports
+from penstock_nvdla.sequencer import FeaturePlace, Sequencer, check_early, check_ports
 from penstock_nvdla.sizes import HardwareLayer, LayerTraffic
-from penstock_nvdla.stream import completes, from_bytes, invalid_stream
+from penstock_nvdla.stream import MEANWHILE, completes, from_bytes, invalid_stream
 
 Memories = Mapping[NvdlaMemory, Array]  # The contents of each memory as uint8, from address 0 on.
 
@@ -71,7 +71,8 @@ class Device:
     moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
     sequencer: counts the cycles of layers; None if they are not counted.
     port_bytes: the bytes that the present layer has transferred, by memory.
-    read: the places from which it has read features."""
+    read: the places from which it has read.
+    before: the layer before in the stream, and the features that it wrote."""
 
     hardware: NvdlaConfiguration
     memories: Memories
@@ -82,6 +83,7 @@ class Device:
     sequencer: Sequencer | None = None
     port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
     read: list[FeaturePlace] = field(default_factory=list[FeaturePlace])
+    before: tuple[HardwareLayer, FeaturePlace] | None = None
 
     def memory(self, which: NvdlaMemory) -> Array:
         """Return a memory as a uint8 array.  Raises BackendError if there is no such memory."""
@@ -111,13 +113,20 @@ class Device:
         layer, elements = self._computed(source)
         atom = self.hardware.memory_atom_bytes
         rows, columns, channels = elements.shape
-        check_ports(self.hardware, self.read, (layer.output, (rows, columns, channels)))
+        written = layer.output, (rows, columns, channels)
+        check_ports(self.hardware, self.read, written)
+        early = self.words.pop(MEANWHILE.register, 0) == MEANWHILE.word
+        if early:
+            check_early(self.hardware, self.before, layer, self.read)
+        self.before = layer, written
         sram_bytes = self.port_bytes[NvdlaMemory.CVSRAM]
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self._count_features("output", layer.output.memory, elements)
         if self.sequencer is not None:
             moved = LayerTraffic(**self.moved[-1])
-            self.sequencer.run(self.hardware, layer, self.port_bytes, moved, sram_bytes)
+            self.sequencer.run(
+                self.hardware, layer, self.port_bytes, moved, sram_bytes, early=early
+            )
         self.started.clear()
 
     def _computed(self, source: str) -> tuple[HardwareLayer, Array]:
@@ -200,6 +209,8 @@ class Device:
         unpack_features(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
         self.moved[-1][what] += size_bytes
         self.port_bytes[memory] += size_bytes
+        columns = -(-size_bytes // self.hardware.memory_atom_bytes)
+        self.read.append((Surface(0, 0, address, memory), (1, columns, 1)))
         return content[address : address + size_bytes]
 
     def _count_features(self, what: str, memory: NvdlaMemory, elements: Array) -> None:

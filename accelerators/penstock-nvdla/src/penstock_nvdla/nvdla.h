@@ -3,7 +3,11 @@
  * A stream is a sequence of little-endian 32-bit words: the index of a configuration, the number of
  * relocations, a pair (write, base) per relocation, then the register writes, each an address and a
  * value.  A relocation adds the address of its base to the value of its write.  The write that
- * starts the last unit of a layer completes its description. */
+ * starts the last unit of a layer completes its description.
+ *
+ * A layer starts when the one before is complete.  The exception is a convolution whose first write
+ * is to CDMA's S_POINTER: it may start while the convolution before it runs, once a group of
+ * registers is free.  The value 1 stands for the group that the other one does not use. */
 #ifndef NVDLA_H
 #define NVDLA_H
 

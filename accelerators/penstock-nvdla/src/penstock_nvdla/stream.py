@@ -44,6 +44,11 @@ class Write:
         return unit if name == ENABLE and self.word else None
 
 
+# The first write of a layer that may start while the convolution before it runs: it selects the
+# group of registers that the other one does not use.
+MEANWHILE = Write("CDMA.S_POINTER", 1)
+
+
 def convolution_writes(layer: ConvolutionLayer) -> tuple[Write, ...]:
     """Return the register writes of a convolution layer: those of its parameters, then those that
     start its units.

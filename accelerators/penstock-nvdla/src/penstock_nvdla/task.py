@@ -19,8 +19,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import groupby
 
-from penstock_nvdla.cut import Convolution, hardware_layers, layers_of_passes
+from penstock_nvdla.cut import Convolution, hardware_layers, layers_of_passes, overlapping
 from penstock_nvdla.layer import (
     UNCHANGED,
     WEIGHT_ALIGNMENT_BYTES,
@@ -54,6 +55,7 @@ from penstock_nvdla.sizes import (
     traffic_of_convolution,
 )
 from penstock_nvdla.stream import (
+    MEANWHILE,
     Write,
     convolution_writes,
     operating_writes,
@@ -86,12 +88,14 @@ class Step:
     """A hardware layer of a task.
 
     operations: what units X1, X2 and Y of SDP do; not used if PDP executes the layer.
-    bases: for each register that holds an address, what this address is relative to."""
+    bases: for each register that holds an address, what this address is relative to.
+    early: whether it may start while the convolution before it runs."""
 
     layer: ConvolutionLayer | SdpLayer | PoolingLayer
     traffic: LayerTraffic
     bases: Mapping[str, Base]
     operations: SdpOperations = DATA_PASSES
+    early: bool = False
 
     def moved(self, source: int, output: int) -> Step:
         """The layer of a convolution with other places of input and output, in bytes further."""
@@ -114,9 +118,10 @@ class Step:
             return pooling_writes(self.layer)
         if isinstance(self.layer, SdpLayer):
             return sdp_writes(self.layer, self.operations)
+        begin = (MEANWHILE,) if self.early else ()
         if self.operations is DATA_PASSES:
-            return convolution_writes(self.layer)
-        return operating_writes(self.layer, self.operations)
+            return begin + convolution_writes(self.layer)
+        return begin + operating_writes(self.layer, self.operations)
 
     def bytes_inside(self, places: Set[Base]) -> tuple[int, int]:
         """Return how many bytes of tensors the layer (reads, writes) at some places."""
@@ -268,6 +273,21 @@ class Task(TaskSizes):
         Raises UnsupportedError or CapacityError if the hardware cannot execute the task."""
         # Row addresses are relative to the first input row that is read, to output row `first`, or
         # to row `first` of the second input (`Step.bases`).
+        every = self._ordered_steps(first, end, in_lines, out_lines, second_lines)
+        for convolves, some in groupby(every, lambda s: isinstance(s.layer, ConvolutionLayer)):
+            run = tuple(some)
+            # A convolution reads no tensor that another one of the task writes.
+            layers = [step.layer for step in run if isinstance(step.layer, ConvolutionLayer)]
+            found = overlapping(layers) if convolves and len(run) > 1 else ()
+            if not found:
+                yield from run
+            for k, layer in enumerate(found):
+                yield replace(run[k], layer=layer, early=k > 0)
+
+    def _ordered_steps(
+        self, first: int, end: int, in_lines: int, out_lines: int, second_lines: int
+    ) -> Iterator[Step]:
+        """The hardware layers of `steps`, each of which starts when the one before is complete."""
         if self.total:
             yield from self._total_steps(end - first, (in_lines, second_lines), out_lines)
         elif self.method is PoolingMethod.AVERAGE:

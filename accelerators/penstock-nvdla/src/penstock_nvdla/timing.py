@@ -7,7 +7,12 @@ convolution buffer.  Features and weights share the read channel.  A pass over u
 points, a stripe, takes a cycle per point and step (a tap of a block of channels).  The core begins
 the last step of a stripe when the accumulators have space for all its points: they have space for
 `2 * atomic_k` points, and SDP takes them out one by one.  The weights of later groups arrive
-meanwhile, as far as the buffer's banks for weights have space.
+meanwhile, as far as the buffer's banks for weights have space.  SDP needs its operands for the
+first point.
+
+A layer may start while the convolution before it runs.  The read engine then begins when it is done
+with that convolution, and a group of registers is free; the core takes over when it is done.  SDP
+requests its operands only when it is done, so they arrive the latency later.
 
 SDP and PDP work on packs of channels.  A read engine has a limited number of packs outstanding, so
 the latency of memory limits the rate.  PDP takes further cycles for windows that reach into the
@@ -48,6 +53,19 @@ REFILL_CYCLES = 30
 SIMULATED_STRIPES = 4
 
 Busy = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBefore:
+    """When parts of the hardware finished a convolution, in cycles after its end; all are negative.
+
+    registers: when the other group of registers was free.
+    fetched: when the convolution buffer contained all that it fetches.
+    multiplied: when the core had computed the last sum."""
+
+    registers: float
+    fetched: float
+    multiplied: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +166,22 @@ def _late(port: NvdlaPort, count: float, outstanding: int, each: float, overhead
 
 
 @lru_cache(maxsize=1 << 15)
-def convolution_timing(chip: NvdlaConfiguration, work: ConvolutionWork) -> tuple[float, Busy]:
-    """Return the cycles of a convolution, and the busy cycles of each resource."""
+def convolution_timing(
+    chip: NvdlaConfiguration, work: ConvolutionWork, before: LayerBefore | None = None
+) -> tuple[float, Busy, LayerBefore]:
+    """Return the cycles of a convolution, the busy cycles of each resource, and what the next layer
+    needs to know of it.
+
+    before: the convolution during which it starts; its cycles are then those after the end of that
+        one.  None if it starts when the layer before is complete."""
     least = chip.atomic_k
     point = _pack_cycles(chip, _rate(chip, through_y=work.through_y))
-    groups = -(-work.kernels // chip.atomic_k)
-    sizes = stripes(work.points, chip)
-    end = _pipelined(chip, point, sizes, work.steps, groups, _Weights.of(chip, work))
+    begin = max(before.registers, before.fetched) if before else 0
+    sdp = (-CONVOLUTION_END if before else 0) + chip.memory.latency_cycles * work.operands
+    ends = _pipelined(chip, work, _Weights.of(chip, work, begin), before, (point, sdp))
+    fetched, multiplied, end = ends
     end += CONVOLUTION_END + WITH_OPERANDS * work.operands
+    groups, sizes = -(-work.kernels // least), stripes(work.points, chip)
     multiplying = groups * work.steps * sum(max(least, size) for size in sizes)
     busy = {"multipliers": multiplying, "post-processing": groups * work.points * point}
     shared = 0 if work.in_sram else work.feature_bytes
@@ -164,7 +190,7 @@ def convolution_timing(chip: NvdlaConfiguration, work: ConvolutionWork) -> tuple
     if work.in_sram:
         port = chip.second_port
         busy[CVSRAM] = read_cycles(port, work.feature_bytes / port.bytes_per_cycle)
-    return end, busy
+    return end, busy, LayerBefore(-end, fetched - end, multiplied - end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +215,18 @@ class _Weights:
     capacity: float
 
     @staticmethod
-    def of(chip: NvdlaConfiguration, work: ConvolutionWork) -> _Weights:
+    def of(chip: NvdlaConfiguration, work: ConvolutionWork, begin: float) -> _Weights:
+        """What a convolution fetches whose read engine begins at some time."""
         port = chip.memory
         feature_bytes, other_features = work.feature_bytes, 0.0
         requests = work.rows * (work.packs * REQUEST_CYCLES + 1)
         if work.in_sram:
             beats = feature_bytes / chip.second_port.bytes_per_cycle
-            other_features = CONVOLUTION_START + chip.second_port.latency_cycles
+            other_features = begin + CONVOLUTION_START + chip.second_port.latency_cycles
             other_features += max(requests, read_cycles(chip.second_port, beats))
             feature_bytes = 0
         fetches = feature_bytes + work.weight_bytes > 0
-        start = CONVOLUTION_START + port.latency_cycles * fetches
+        start = begin + CONVOLUTION_START + port.latency_cycles * fetches
         features = feature_bytes / port.bytes_per_cycle
         groups = -(-work.kernels // chip.atomic_k)
         each = work.kernel_bytes * chip.atomic_k
@@ -243,22 +270,28 @@ class _Weights:
 
 def _pipelined(
     chip: NvdlaConfiguration,
-    point: float,
-    sizes: Sequence[int],
-    steps: int,
-    groups: int,
+    work: ConvolutionWork,
     weights: _Weights,
-) -> float:
-    """When SDP has taken the last element of a convolution from the accumulators."""
+    before: LayerBefore | None,
+    post: tuple[float, float],
+) -> tuple[float, float, float]:
+    """When all weights of a convolution are in the buffer, when the core has computed its last sum,
+    and when SDP has taken its last element from the accumulators.
+
+    post: the cycles of SDP for a point, and when it can take the first one."""
+    point, sdp = post
+    steps, sizes = work.steps, stripes(work.points, chip)
     least, most = chip.atomic_k, 2 * chip.atomic_k
     full = sum(size == most for size in sizes)
     left_out = max(0, full - SIMULATED_STRIPES)
     period = max(most * steps, most * point + TO_SDP + FROM_SDP)
-    free, sdp, space = weights.first, 0.0, most
+    fetched, space = weights.first, most
+    free = max(fetched, before.multiplied) if before else fetched
     leaving, released = deque[tuple[float, int]](), list[float]()
-    for group in range(groups):
+    for group in range(-(-work.kernels // least)):
         if group:
-            free = max(free, weights.arrival(group, released))
+            fetched = weights.arrival(group, released)
+            free = max(free, fetched)
         for index, size in enumerate(sizes[left_out:]):
             last_step = free + max(least, size) * (steps - 1)
             while space < size:
@@ -278,18 +311,24 @@ def _pipelined(
                 free, sdp = free + later, sdp + later
                 leaving = deque((time + later, points) for time, points in leaving)
         released.append(free)
-    return sdp
+    return fetched, free, sdp
 
 
 def layer_timing(
-    chip: NvdlaConfiguration, layer: HardwareLayer, moved: LayerTraffic, sram_bytes: int = 0
-) -> tuple[int, Busy]:
-    """Return the cycles of a hardware layer of NVDLA's own units, and the busy cycles of each
-    resource.
+    chip: NvdlaConfiguration,
+    layer: HardwareLayer,
+    moved: LayerTraffic,
+    sram_bytes: int = 0,
+    before: LayerBefore | None = None,
+) -> tuple[int, Busy, LayerBefore | None]:
+    """Return the cycles of a hardware layer of NVDLA's own units, the busy cycles of each resource,
+    and what a layer that starts meanwhile needs to know of it; None unless it is a convolution.
 
     moved: the bytes that it transfers.
     sram_bytes: how many bytes of features, and of second tensors, it reads from the memory at the
-        second port."""
+        second port.
+    before: the convolution during which it starts, if it does."""
+    after = None
     atom = chip.memory_atom_bytes
     if isinstance(layer, SdpLayer):
         packs = layer.width * layer.height * -(-layer.channels // atom)
@@ -318,8 +357,8 @@ def layer_timing(
             in_sram=sram_bytes > 0,
             through_y=layer.through_y,
         )
-        cycles, busy = convolution_timing(chip, work)
-    return ceil(cycles), busy
+        cycles, busy, after = convolution_timing(chip, work, before)
+    return ceil(cycles), busy, after
 
 
 def sdp_timing(

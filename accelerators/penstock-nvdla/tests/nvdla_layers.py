@@ -58,6 +58,7 @@ def layers(draw: Draw) -> ConvolutionLayer:
     data_banks = draw(st.integers(least[0], hardware.banks - least[1]))
     weight_banks = draw(st.integers(least[1], hardware.banks - data_banks))
     flags = st.booleans()
+    reuse = Reuse(*(draw(flags) for _ in range(4)))
     return ConvolutionLayer(
         hardware, size[1], size[0], channels, kernels, kernel[1], kernel[0],
         source=draw(surfaces(hardware, size[1])),
@@ -75,9 +76,9 @@ def layers(draw: Draw) -> ConvolutionLayer:
         pad_value=draw(st.integers(-(2**15), 2**15 - 1)),
         source_line_packed=draw(flags), source_surface_packed=draw(flags),
         weight_address=draw(st.integers(0, 2**20)) * 256,
-        kept_rows=draw(st.integers(0, size[0] - 1)),
+        kept_rows=0 if reuse.data else draw(st.integers(0, size[0] - 1)),
         fetch_grain=draw(st.integers(1, 4096)),
-        reuse=Reuse(*(draw(flags) for _ in range(4))),
+        reuse=reuse,
         conversion=Conversion(
             draw(st.integers(-(2**31), 2**31 - 1)), draw(st.integers(-(2**15), 2**15 - 1)),
             draw(st.integers(0, 63)), draw(flags),

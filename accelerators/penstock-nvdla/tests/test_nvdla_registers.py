@@ -272,3 +272,17 @@ def test_an_infeasible_split_is_an_error() -> None:
     with pytest.raises(CapacityError, match="of 32") as caught:
         allocate(Demand(SMALL, 8192, 8, 8, 8, 9, 3, 1))
     assert caught.value.code == "nvdla-006"
+
+
+def test_a_layer_that_takes_some_rows_over_says_so_to_the_core() -> None:
+    """Otherwise the core releases them, and waits for rows that are not fetched."""
+    layer = replace(LAYER, kept_rows=3)
+    words = encode(layer)
+    for name in ("CDMA.D_MISC_CFG", "CSC.D_MISC_CFG"):
+        assert registers()[name].values(words[name])["data_reuse"] == 1
+        with pytest.raises(UnsupportedError, match="D_MISC_CFG is") as caught:
+            decode({**words, name: words[name] & ~(1 << 16)}, SMALL)
+        assert caught.value.code == "nvdla-008"
+    assert decode(words, SMALL) == layer
+    with pytest.raises(UnsupportedError, match="all rows are reused, 3 are kept"):
+        replace(layer, reuse=Reuse(data=True))

@@ -429,6 +429,11 @@ class ConvolutionLayer(Reach):
         return self.height - self.kept_rows
 
     @property
+    def takes_rows_over(self) -> bool:
+        """Whether input rows are in the buffer; without this the core releases them."""
+        return self.reuse.data or self.kept_rows > 0
+
+    @property
     def bytes_per_kernel(self) -> int:
         """The size of the weights of one kernel in bytes."""
         return self.kernel_width * self.kernel_height * self.channels
@@ -440,6 +445,11 @@ class ConvolutionLayer(Reach):
         # The core releases the entries that it reads.  If the layer fetches more, the next one
         # takes them for its weights.
         return self.needed_weight_bytes + self.weight_padding
+
+    @property
+    def fetched_weight_bytes(self) -> int:
+        """The number of bytes of weights read from memory."""
+        return 0 if self.reuse.weights else self.weight_bytes
 
     @property
     def needed_weight_bytes(self) -> int:
@@ -473,7 +483,7 @@ def fits_beside(before: ConvolutionLayer, layer: ConvolutionLayer) -> bool:
     contains what the layer before reads."""
     chip, rows = layer.hardware, 0 if layer.reuse.data else layer.fetched_rows
     entries = before.height * before.entries_per_slice + rows * layer.entries_per_slice
-    weight_bytes = before.weight_bytes + (0 if layer.reuse.weights else layer.weight_bytes)
+    weight_bytes = before.weight_bytes + layer.fetched_weight_bytes
     return (
         (before.data_banks, before.weight_banks) == (layer.data_banks, layer.weight_banks)
         and entries <= layer.data_banks * chip.bank_entries
@@ -507,6 +517,8 @@ def _faults(layer: ConvolutionLayer) -> Iterator[tuple[str, str]]:
             f"{layer.kept_rows} of {layer.height} rows are kept",
             "a layer fetches a row at least; one that fetches none reuses its data",
         )
+    if layer.reuse.data and layer.kept_rows:
+        yield f"all rows are reused, {layer.kept_rows} are kept", "it is either all or some"
     if layer.release > layer.height:
         yield f"{layer.release} rows are released", f"there are {layer.height}"
     if layer.weight_padding < 0 or layer.weight_padding % layer.hardware.entry_bytes:

@@ -5,7 +5,7 @@ Source: NVDLA hardware manual; register programs of nvdla/hw, branch nv_small, v
 
 from __future__ import annotations
 
-from penstock_nvdla.bindings import Bindings, Words
+from penstock_nvdla.bindings import Bindings, Words, registers
 from penstock_nvdla.configurations import NvdlaConfiguration
 from penstock_nvdla.layer import (
     ConvolutionLayer,
@@ -29,6 +29,7 @@ BYPASSED = frozenset(place.rpartition(".")[0] for place in BYPASS)  # The regist
 UNIT_MODES = BYPASSED - {"SDP.D_FEATURE_MODE_CFG"}
 # Registers that only matter if SDP's units are used (`sdp.OPERATIONS`).
 OPERANDS = OPERAND_REGISTERS - BYPASSED
+MODES = "CDMA.D_MISC_CFG"  # The register that states what a layer takes over and keeps.
 # The registers that state how many bytes of weights a layer fetches.
 WEIGHT_BYTES = ("CDMA.D_WEIGHT_BYTES", "CSC.D_WEIGHT_BYTES")
 # The memories of a layer whose memory registers are absent.
@@ -71,7 +72,6 @@ CONVOLUTION = Bindings(
         ("CDMA.D_ZERO_PADDING_VALUE.pad_value", "pad_value", 0),
         ("CDMA.D_WEIGHT_RAM_TYPE.weight_ram_type", "weight_memory", 0),
         ("CDMA.D_FETCH_GRAIN.grains", "fetch_grain", 1),
-        ("CDMA.D_MISC_CFG.data_reuse", "reuse.data", 0),
         ("CDMA.D_MISC_CFG.weight_reuse", "reuse.weights", 0),
         ("CDMA.D_MISC_CFG.skip_data_rls", "reuse.keep_data", 0),
         ("CDMA.D_MISC_CFG.skip_weight_rls", "reuse.keep_weights", 0),
@@ -91,7 +91,8 @@ CONVOLUTION = Bindings(
         ("CDMA.D_WEIGHT_BYTES.weight_bytes", "weight_bytes", 0),
         ("CDMA.D_CONV_STRIDE.conv_x_stride", "stride_x", 1),
         ("CDMA.D_CONV_STRIDE.conv_y_stride", "stride_y", 1),
-        ("CSC.D_MISC_CFG.data_reuse", "reuse.data", 0),
+        ("CDMA.D_MISC_CFG.data_reuse", "takes_rows_over", 0),
+        ("CSC.D_MISC_CFG.data_reuse", "takes_rows_over", 0),
         ("CSC.D_MISC_CFG.weight_reuse", "reuse.weights", 0),
         ("CSC.D_MISC_CFG.skip_data_rls", "reuse.keep_data", 0),
         ("CSC.D_MISC_CFG.skip_weight_rls", "reuse.keep_weights", 0),
@@ -145,14 +146,15 @@ def decode(words: Words, hardware: NvdlaConfiguration) -> ConvolutionLayer:
 
     Raises UnsupportedError if the words describe no direct convolution, or if a register differs
     from the value that the others imply.  Raises CapacityError if the layer has too few banks."""
-    fetched = words.get("CDMA.D_DATAIN_SIZE_0", 0) >> 16
-    height = words.get("CDMA.D_DATAIN_SIZE_EXT_0", 0) >> 16
-    layer = CONVOLUTION.decode(
-        {name: word for name, word in words.items() if name not in WEIGHT_BYTES},
-        hardware=hardware,
-        kept_rows=height - fetched,
-    )
-    padding = words.get(WEIGHT_BYTES[0], layer.weight_bytes) - layer.weight_bytes
-    return CONVOLUTION.decode(
-        words, hardware=hardware, kept_rows=height - fetched, weight_padding=padding
-    )
+    kept_rows = words.get("CDMA.D_DATAIN_SIZE_EXT_0", 0) >> 16
+    kept_rows -= words.get("CDMA.D_DATAIN_SIZE_0", 0) >> 16
+    # The same bit takes over some rows or all of them.
+    values = registers()[MODES].values(words.get(MODES, 0))
+    data = values["data_reuse"] == 1 and kept_rows == 0
+
+    def decoded(own: Words, weight_padding: int) -> ConvolutionLayer:
+        more = {"kept_rows": kept_rows, "reuse": {"data": data}, "weight_padding": weight_padding}
+        return CONVOLUTION.decode(own, hardware=hardware, **more)
+
+    layer = decoded({name: word for name, word in words.items() if name not in WEIGHT_BYTES}, 0)
+    return decoded(words, words.get(WEIGHT_BYTES[0], layer.weight_bytes) - layer.weight_bytes)

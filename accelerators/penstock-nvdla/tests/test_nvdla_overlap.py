@@ -10,12 +10,14 @@ import pytest
 
 from penstock.errors import BackendError
 from penstock_nvdla.configurations import LARGE, SMALL, NvdlaConfiguration
+from penstock_nvdla.cut import Convolution, hardware_layers
 from penstock_nvdla.dataflow import rows_cycles
-from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory
+from penstock_nvdla.layer import ConvolutionLayer, NvdlaMemory, Padding, Surface
 from penstock_nvdla.model import execute
+from penstock_nvdla.overlap import divided, overlapping
 from penstock_nvdla.sdp_constants import PassSettings
 from penstock_nvdla.sequencer import Sequencer
-from penstock_nvdla.stream import MEANWHILE, Write, to_bytes
+from penstock_nvdla.stream import MEANWHILE, Write, convolution_writes, to_bytes
 from penstock_nvdla.task import OUTPUT_REGISTER, Step, Task
 
 SETTINGS = PassSettings(0, 0, 0, 0, 0, 1, one_sided=False)
@@ -96,3 +98,32 @@ def test_only_convolutions_overlap() -> None:
     for writes in ([MEANWHILE, *placed([first])], [*placed([first]), MEANWHILE, *placed([last])]):
         with pytest.raises(BackendError, match="only convolutions may overlap"):
             run(LARGE, writes)
+
+
+def test_rows_overlap_where_this_takes_fewer_cycles() -> None:
+    """The layers leave in memory what a single one does, and the model counts fewer cycles."""
+    generator, taken, left = np.random.default_rng(1), dict[int, int](), list[bytes]()
+    content = generator.integers(0, 256, 2 * OUTPUT_AT, np.uint8)
+    source, output = Surface.packed(40, 40, 32), Surface.packed(40, 40, 32, OUTPUT_AT)
+    whole = Convolution(
+        LARGE, 40, 40, 96, 40, 3, 3, source, output, 1 << 18, padding=Padding(1, 1, 1, 1)
+    )
+    for layers in (hardware_layers(whole), divided(whole)):
+        memory, sequencer = {NvdlaMemory.MAIN: content.copy()}, Sequencer()
+        found = overlapping(layers) or layers
+        begin = ([], *[[MEANWHILE]] * (len(found) - 1))
+        writes = zip(begin, map(convolution_writes, found), strict=True)
+        execute(to_bytes(w for one in writes for w in (*one[0], *one[1])), memory, LARGE, sequencer)
+        taken[len(found)] = sequencer.cycles
+        left.append(memory[NvdlaMemory.MAIN].tobytes())
+    parts = max(taken)
+    assert parts > 1
+    assert taken[parts] < 0.9 * taken[1]
+    assert left[0] == left[1] != content.tobytes()
+
+
+def test_a_convolution_of_which_the_buffer_cannot_store_all_weights_stays_whole() -> None:
+    """Each part would fetch them again."""
+    source, output = Surface.packed(8, 8, 32), Surface.packed(8, 8, 32, OUTPUT_AT)
+    whole = Convolution(LARGE, 8, 8, 512, 1024, 3, 3, source, output, 1 << 18)
+    assert divided(whole) == hardware_layers(whole)

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 
 from penstock_nvdla.configurations import NvdlaConfiguration
 from penstock_nvdla.layer import (
     NO_PADDING,
     UNCHANGED,
-    WEIGHT_ROOM_BYTES,
     Accumulators,
     BankSplit,
     Conversion,
@@ -31,7 +29,6 @@ from penstock_nvdla.layer import (
     Reuse,
     Surface,
     allocate,
-    fits_beside,
     trimmed,
 )
 
@@ -163,23 +160,6 @@ def layers_of_passes(passes: Sequence[Convolution]) -> tuple[tuple[ConvolutionLa
         (replace(first, reuse=Reuse(keep_data=True, keep_weights=stays)),),
         (replace(second, reuse=Reuse(data=True, weights=stays)),),
     )
-
-
-def overlapping(layers: Sequence[ConvolutionLayer]) -> tuple[ConvolutionLayer, ...]:
-    """Return consecutive layers with banks such that each can be fetched while the one before runs,
-    or nothing if memory is not late, or if the buffer has no space for that."""
-    chip = layers[0].hardware
-    if chip.memory.latency_cycles < LATE_CYCLES:
-        return ()
-    weight_bytes = max(a.weight_bytes + b.weight_bytes for a, b in pairwise(layers))
-    weight_banks = -(-(weight_bytes + WEIGHT_ROOM_BYTES) // chip.bank_bytes)
-    data_banks = chip.banks - weight_banks
-    if data_banks < max(layer.data_banks for layer in layers):
-        return ()
-    found = tuple(
-        replace(layer, data_banks=data_banks, weight_banks=weight_banks) for layer in layers
-    )
-    return found if all(fits_beside(*pair) for pair in pairwise(found)) else ()
 
 
 def cut(convolution: Convolution, rows: int) -> Iterator[RowPiece]:

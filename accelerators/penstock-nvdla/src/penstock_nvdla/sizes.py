@@ -56,7 +56,7 @@ def traffic_of_convolution(layer: ConvolutionLayer, atom_bytes: int) -> LayerTra
     rows = 0 if layer.reuse.data else layer.fetched_rows
     return LayerTraffic(
         features=packed_bytes(rows, layer.width, layer.channels, atom_bytes),
-        weights=0 if layer.reuse.weights else layer.weight_bytes,
+        weights=layer.fetched_weight_bytes,
         output=packed_bytes(layer.out_height, layer.out_width, layer.kernels, atom_bytes),
     )
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
 
-from penstock_nvdla.cut import Convolution, hardware_layers, layers_of_passes, overlapping
+from penstock_nvdla.cut import Convolution, hardware_layers, layers_of_passes
 from penstock_nvdla.layer import (
     UNCHANGED,
     WEIGHT_ALIGNMENT_BYTES,
@@ -30,6 +30,7 @@ from penstock_nvdla.layer import (
     Padding,
     Surface,
 )
+from penstock_nvdla.overlap import divided, overlapping
 from penstock_nvdla.pdp import (
     PoolingLayer,
     PoolingMethod,
@@ -278,7 +279,7 @@ class Task(TaskSizes):
             run = tuple(some)
             # A convolution reads no tensor that another one of the task writes.
             layers = [step.layer for step in run if isinstance(step.layer, ConvolutionLayer)]
-            found = overlapping(layers) if convolves and len(run) > 1 else ()
+            found = overlapping(layers) if convolves else ()
             if not found:
                 yield from run
             for k, layer in enumerate(found):
@@ -346,20 +347,33 @@ class Task(TaskSizes):
                 )
                 for settings, each in zip(self.passes, surfaces, strict=True)
             ]
-            found = layers_of_passes(convolutions)
+            found = self._layers_of_passes(convolutions)
             for index, layers in enumerate(found):
                 yield from (self._pass_step(index, pack, layer) for layer in layers)
             is_followed_by_part = pack[0] + 2 * pack[1] > self.out_c
             if not self.alike or is_followed_by_part:
                 weight_address += aligned(found[0][0].weight_bytes)
 
+    def _layers_of_passes(
+        self, passes: Sequence[Convolution]
+    ) -> Sequence[Sequence[ConvolutionLayer]]:
+        """The hardware layers of each pass.  A pass is divided by rows if nothing else overlaps."""
+        if len(passes) > 1 or passes[0].kernels < self.out_c:
+            return layers_of_passes(passes)
+        through_y = self._channel_operations(self.passes[0], 0).y is not None
+        return (divided(passes[0], self._table_bytes(self.out_c, through_y), through_y=through_y),)
+
+    def _table_bytes(self, channels: int, through_y: bool) -> int:
+        """The bytes of the operands of some channels that SDP reads."""
+        one = packed_bytes(1, 1, channels, self.hardware.memory_atom_bytes)
+        return (2 + through_y) * one * OPERAND_BYTES
+
     def _pass_step(self, index: int, pack: tuple[int, int], layer: ConvolutionLayer) -> Step:
         """A hardware layer of pass `index`, which computes the output channels of `pack`."""
         atom = self.hardware.memory_atom_bytes
         operations = self._channel_operations(self.passes[index], index, pack[0])
         layer = replace(layer, through_y=operations.y is not None)
-        units = 2 + layer.through_y
-        table = units * packed_bytes(1, 1, layer.kernels, atom) * OPERAND_BYTES
+        table = self._table_bytes(layer.kernels, layer.through_y)
         moved = replace(traffic_of_convolution(layer, atom), table=table)
         bases = {**CONVOLUTION_BASES, OUTPUT_REGISTER: Base.SCRATCH if index else Base.OUTPUT}
         if layer.through_y:
@@ -389,7 +403,7 @@ class Task(TaskSizes):
             bases = {"SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.OUTPUT, OUTPUT_REGISTER: Base.SCRATCH}
             yield Step(layer, LayerTraffic(features=size, output=size), bases)
         convolution = self.convolution(rows, source, output, Padding())
-        for layer in hardware_layers(replace(convolution, weight_address=self.weight_address)):
+        for layer in divided(replace(convolution, weight_address=self.weight_address)):
             yield Step(layer, traffic_of_convolution(layer, atom), MOVING_BASES)
         if self.lead:
             layer = SdpLayer(self.out_w, rows, atom, kept, output, UNCHANGED)

@@ -1,0 +1,90 @@
+"""overlap: convolutions that are fetched while the one before runs.
+
+The hardware layers of packs of channels overlap, and so do those of rows.  A convolution that is a
+single layer is therefore divided by rows where this takes fewer cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+
+from penstock_nvdla.cut import LATE_CYCLES, Convolution, hardware_layers
+from penstock_nvdla.layer import (
+    WEIGHT_ROOM_BYTES,
+    BankSplit,
+    ConvolutionLayer,
+    ResidentWeights,
+    allocate,
+    fits_beside,
+)
+from penstock_nvdla.sizes import traffic_of_convolution
+from penstock_nvdla.timing import layer_timing
+
+PARTS = (2, 3, 4, 6)  # The numbers of layers into which a convolution may be divided.
+
+
+def overlapping(layers: Sequence[ConvolutionLayer]) -> tuple[ConvolutionLayer, ...]:
+    """Return consecutive layers with banks such that each can be fetched while the one before runs,
+    or nothing if memory is not late, or if the buffer has no space for that."""
+    chip = layers[0].hardware
+    if len(layers) == 1 or chip.memory.latency_cycles < LATE_CYCLES:
+        return ()
+    weight_bytes = max(a.weight_bytes + b.fetched_weight_bytes for a, b in pairwise(layers))
+    weight_banks = -(-(weight_bytes + WEIGHT_ROOM_BYTES) // chip.bank_bytes)
+    data_banks = chip.banks - weight_banks
+    if data_banks < max(layer.data_banks for layer in layers):
+        return ()
+    found = tuple(
+        replace(layer, data_banks=data_banks, weight_banks=weight_banks) for layer in layers
+    )
+    return found if all(fits_beside(*pair) for pair in pairwise(found)) else ()
+
+
+def divided(
+    convolution: Convolution, table_bytes: int = 0, *, through_y: bool = False
+) -> tuple[ConvolutionLayer, ...]:
+    """Return the hardware layers that compute a convolution, in order: as many as take the fewest
+    cycles.
+
+    table_bytes: the size of the operands of SDP.
+    through_y: whether SDP's unit Y is used.
+
+    Raises the errors of `hardware_layers`."""
+    source, output = (
+        replace(surface, address=0) for surface in (convolution.source, convolution.output)
+    )
+    anywhere = replace(convolution, source=source, output=output, weight_address=0)
+    return hardware_layers(convolution, _quickest(anywhere, table_bytes, through_y))
+
+
+@lru_cache(maxsize=4096)
+def _quickest(convolution: Convolution, table_bytes: int, through_y: bool) -> BankSplit:
+    """The allocation of the convolution buffer with which a convolution takes the fewest cycles."""
+    split, height = allocate(convolution.demand), convolution.demand.height
+    if split.rows < height or split.weights is not ResidentWeights.ALL:
+        return split
+
+    def cycles(one: BankSplit) -> tuple[int, int]:
+        layers = hardware_layers(convolution, one)
+        return sum(elapsed(layers, inside=inside) for inside in ports), len(layers)
+
+    def elapsed(layers: tuple[ConvolutionLayer, ...], *, inside: bool) -> int:
+        found, before, overlap = 0, None, overlapping(layers)
+        for layer in overlap or layers:
+            moved = replace(traffic_of_convolution(layer, atom), table=table_bytes)
+            used = replace(layer, through_y=through_y)
+            taken, _, before = layer_timing(
+                chip, used, moved, moved.features * inside, before if overlap else None
+            )
+            found += taken
+        return found
+
+    chip = convolution.hardware
+    atom, ports = chip.memory_atom_bytes, (False, True)[: 1 + (chip.sram is not None)]
+    late = chip.memory.latency_cycles >= LATE_CYCLES
+    parts = [part for part in PARTS if late and part <= convolution.out_height]
+    rows = (-(-height // part) + split.overlap for part in parts)
+    return min((split, *(replace(split, rows=some) for some in rows)), key=cycles)

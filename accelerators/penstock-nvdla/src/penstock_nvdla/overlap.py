@@ -44,12 +44,13 @@ def overlapping(layers: Sequence[ConvolutionLayer]) -> tuple[ConvolutionLayer, .
 
 
 def divided(
-    convolution: Convolution, table_bytes: int = 0, *, through_y: bool = False
+    convolution: Convolution, table_bytes: int = 0, packs: int = 1, *, through_y: bool = False
 ) -> tuple[ConvolutionLayer, ...]:
     """Return the hardware layers that compute a convolution, in order: as many as take the fewest
     cycles.
 
     table_bytes: the size of the operands of SDP.
+    packs: the number of such convolutions, one for each pack of channels, that overlap.
     through_y: whether SDP's unit Y is used.
 
     Raises the errors of `hardware_layers`."""
@@ -57,18 +58,18 @@ def divided(
         replace(surface, address=0) for surface in (convolution.source, convolution.output)
     )
     anywhere = replace(convolution, source=source, output=output, weight_address=0)
-    return hardware_layers(convolution, _quickest(anywhere, table_bytes, through_y))
+    return hardware_layers(convolution, _quickest(anywhere, table_bytes, packs, through_y))
 
 
 @lru_cache(maxsize=4096)
-def _quickest(convolution: Convolution, table_bytes: int, through_y: bool) -> BankSplit:
+def _quickest(convolution: Convolution, table_bytes: int, packs: int, through_y: bool) -> BankSplit:
     """The allocation of the convolution buffer with which a convolution takes the fewest cycles."""
     split, height = allocate(convolution.demand), convolution.demand.height
     if split.rows < height or split.weights is not ResidentWeights.ALL:
         return split
 
     def cycles(one: BankSplit) -> tuple[int, int]:
-        layers = hardware_layers(convolution, one)
+        layers = hardware_layers(convolution, one) * packs
         return sum(elapsed(layers, inside=inside) for inside in ports), len(layers)
 
     def elapsed(layers: tuple[ConvolutionLayer, ...], *, inside: bool) -> int:

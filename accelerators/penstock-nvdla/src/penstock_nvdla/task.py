@@ -357,11 +357,13 @@ class Task(TaskSizes):
     def _layers_of_passes(
         self, passes: Sequence[Convolution]
     ) -> Sequence[Sequence[ConvolutionLayer]]:
-        """The hardware layers of each pass.  A pass is divided by rows if nothing else overlaps."""
-        if len(passes) > 1 or passes[0].kernels < self.out_c:
+        """The hardware layers of each pass.  A single one may be divided by rows."""
+        if len(passes) > 1:
             return layers_of_passes(passes)
-        through_y = self._channel_operations(self.passes[0], 0).y is not None
-        return (divided(passes[0], self._table_bytes(self.out_c, through_y), through_y=through_y),)
+        (only,), through_y = passes, self._channel_operations(self.passes[0], 0).y is not None
+        packs = self.out_packs if self.by_pack else 1
+        table_bytes = self._table_bytes(only.kernels, through_y)
+        return (divided(only, table_bytes, packs, through_y=through_y),)
 
     def _table_bytes(self, channels: int, through_y: bool) -> int:
         """The bytes of the operands of some channels that SDP reads."""

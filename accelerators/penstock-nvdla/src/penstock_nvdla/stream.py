@@ -2,8 +2,8 @@
 
 A write consists of two little-endian 32-bit words: the address of a register and its new value.  A
 hardware layer consists of writes to its registers, followed by the writes that start its units, in
-the reverse order of the data flow: the unit that reads the input starts last, and the layer
-completes before the next write.
+the reverse order of the data flow: the unit that reads the input starts last.  The layer completes
+before the next one starts, unless that one begins with `MEANWHILE`.
 
 The text has one line for each write, `UNIT.REGISTER 0xWORD field=value ...`, and an empty line
 after each layer; `#` begins a comment.  Parsing a printed text and printing the result reproduces

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
@@ -48,6 +49,9 @@ SEGMENT_ROWS = 32
 """Number of rows whose live ranges begin in a segment, unless rows are in too many segments."""
 MOST_SEGMENTS = 4
 """Mean number of segments of a row, at most."""
+KEPT_SEARCHES = 128
+"""Number of results that are kept: a schedule is placed quickly, and again with all rounds if it
+remains in the frontier; several schedules have equal buffers."""
 
 # Fields of rows: live range, bytes, distance above the base of their shape, and segments [first,
 # end).  Rows of a shape are neighbours.
@@ -93,14 +97,31 @@ class Shelf(NamedTuple):
     latest: Column
 
 
+class _Bytes(NamedTuple):
+    """The bytes of `RowTables`, which compare by value."""
+
+    rows: bytes
+    shapes: bytes
+    starts: bytes
+
+    @property
+    def tables(self) -> RowTables:
+        """Copies of the tables; compiled code would be compiled again for read-only ones."""
+        rows, shapes, starts = (np.frombuffer(data, np.int64).copy() for data in self)
+        return RowTables(rows.reshape(6, -1), shapes.reshape(3, -1), starts)
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An order of shapes, and the placement that results from it."""
+    """A placement that results from an order of shapes."""
 
     height: int
     bases: Column
     method: str
-    order: Column
+
+
+_Orders = tuple[tuple[str, Column], ...]
+"""(method, order of shapes), the one that leads to the lowest placement first."""
 
 
 def place_rows(problem: PlacementProblem, options: RowOptions | None = None) -> Placement:
@@ -111,39 +132,47 @@ def place_rows(problem: PlacementProblem, options: RowOptions | None = None) -> 
         return Placement((), 0, bound, "rows")
     every = shapes(problem.buffers)
     tables = row_tables(every)
-    best, spent = _search(tables, bound, options)
+    arrays = _Bytes(*(table.tobytes() for table in tables))
+    best, _, spent = _search(arrays, bound, options)
     offsets = ends(tables, best.bases) - tables.rows[ROW_SIZE]
     names = (buffer.name for shape in every for buffer in shape)
     by_name = dict(zip(names, offsets.tolist(), strict=True))
     return replace(placement_at(problem, by_name, bound, best.method), nodes=spent)
 
 
-def _search(tables: RowTables, bound: int, options: RowOptions) -> tuple[_Found, int]:
-    """Return the best placement found, and the number of comparisons."""
-    tried: list[_Found] = []
+@lru_cache(maxsize=KEPT_SEARCHES)
+def _search(arrays: _Bytes, bound: int, options: RowOptions) -> tuple[_Found, _Orders, int]:
+    """Return the best placement found, the orders to improve, and the number of comparisons."""
+    tables = arrays.tables
+    if not options.rounds:
+        return _by_priorities(tables, bound)
+    *earlier, (comparisons, most) = options.rounds
+    best, orders, spent = _search(arrays, bound, replace(options, rounds=tuple(earlier)))
+    share = comparisons * min(tables.rows.shape[1], most) // max(options.orders, 1)
+    for method, order in orders[: options.orders]:
+        if best.height == bound:
+            break
+        height, bases, work = improve(tables, order, bound, best.height, share, options.patience)
+        spent += work
+        if height < best.height:
+            best = _Found(height, bases, f"{method}, improved")
+    return best, orders, spent
+
+
+def _by_priorities(tables: RowTables, bound: int) -> tuple[_Found, _Orders, int]:
+    """Return what `_search` does without improvement."""
+    tried: list[tuple[_Found, Column]] = []
     spent = 0
     for name, order in _orders(tables):
         bases = np.zeros(len(order), dtype=np.int64)
         _, work = lay(tables, order, 0, UNBOUNDED, empty_shelf(tables), bases)
         spent += work
-        tried.append(_Found(int(ends(tables, bases).max()), bases, f"rows by {name}", order))
-        if tried[-1].height == bound:
-            return tried[-1], spent
-    tried.sort(key=lambda found: found.height)
-    best = tried[0]
-    buffers = tables.rows.shape[1]
-    for comparisons, most in options.rounds:
-        share = comparisons * min(buffers, most) // max(options.orders, 1)
-        for start in tried[: options.orders]:
-            height, bases, work = improve(
-                tables, start.order, bound, best.height, share, options.patience
-            )
-            spent += work
-            if height < best.height:
-                best = _Found(height, bases, f"{start.method}, improved", start.order)
-            if height == bound:
-                return best, spent
-    return best, spent
+        found = _Found(int(ends(tables, bases).max()), bases, f"rows by {name}")
+        tried.append((found, order))
+        if found.height == bound:
+            break
+    tried.sort(key=lambda each: each[0].height)
+    return tried[0][0], tuple((found.method, order) for found, order in tried), spent
 
 
 def row_tables(found: tuple[tuple[LiveBuffer, ...], ...], segment_rows: int = 0) -> RowTables:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from penstock import compiled
+from penstock.memory import rows
 from penstock.memory.check import check
 from penstock.memory.exact import place as place_exactly
-from penstock.memory.place import PlaceOptions, place
+from penstock.memory.place import PlaceOptions, place, placed_further
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak
 from penstock.memory.rows import RowOptions, place_rows
 from row_problems import Case, Chain, Tensor, Window, cases, mobilenet_v1, row_problem
@@ -66,6 +67,20 @@ def test_improvement_pays() -> None:
     assert improved.height_bytes < plain.height_bytes
     assert improved.nodes > plain.nodes
     assert improved.method.endswith(", improved")
+
+
+def test_placing_further_repeats_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Case("", mobilenet_v1(224, 1.0), (8, 12)).problem()
+    options = PlaceOptions(rows=RowOptions(orders=3), max_exact_buffers=0)
+    improve, calls = rows.improve, list[int]()
+    monkeypatch.setattr(rows, "improve", lambda *given: calls.append(given[4]) or improve(*given))
+    quick = place(problem, options.quick)
+    assert not quick.optimal
+    before = len(calls)
+    further = placed_further(problem, quick, options)
+    assert further.nodes > quick.nodes
+    assert len(set(calls[:before])) == len(set(calls[before:])) == 1
+    assert max(calls[:before]) < min(calls[before:])
 
 
 def test_only_ties_or_many_buffers_go_to_the_row_placer() -> None:

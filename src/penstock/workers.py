@@ -15,7 +15,6 @@ import os
 import pickle
 import signal
 import sys
-from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
@@ -127,6 +126,8 @@ def _submitted(executor: Executor, task: bytes) -> Future[bytes]:
 
 def _outcome(future: Future[bytes]) -> Any:
     """The result of a task, or raise its exception."""
+    from asyncio import CancelledError  # takes long to import
+
     try:
         reply = future.result()
     except (Exception, CancelledError) as error:

@@ -47,6 +47,16 @@ def test_help_loads_no_library_of_the_compiler(words: tuple[str, ...]) -> None:
     assert loaded & set(HEAVY) - ({"pydantic"} if parses_options else set()) == set()
 
 
+def test_a_compilation_loads_no_library_of_networks() -> None:
+    loaded = "import sys, penstock.api.compiling; print(*sys.modules)"
+    done = subprocess.run(
+        (sys.executable, "-c", loaded), capture_output=True, text=True, check=True, timeout=60
+    )
+    modules = done.stdout.split()
+    assert "penstock.workers" in modules
+    assert {"asyncio", "http", "ssl"}.isdisjoint(modules)
+
+
 def test_names_for_help_texts_are_those_of_the_tables() -> None:
     assert tuple(stage.name for stage in STAGES) == STAGE_NAMES
     assert tuple(ORDERS) == ORDER_NAMES

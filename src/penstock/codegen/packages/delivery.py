@@ -7,7 +7,8 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
+from functools import partial
+from html import escape
 
 from penstock.brief import Brief
 from penstock.codegen import c_text
@@ -112,7 +113,7 @@ class Delivery(Brief):
             "stack_bytes": self.stack_bytes,
             "prints": _printed_types(self.interface),
             "quoted": quoted,
-            "xml": escape,
+            "xml": partial(escape, quote=False),
             "cmake": cmake_text,
             "make": make_text,
         }

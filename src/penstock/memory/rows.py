@@ -149,10 +149,14 @@ def _search(arrays: _Bytes, bound: int, options: RowOptions) -> tuple[_Found, _O
     *earlier, (comparisons, most) = options.rounds
     best, orders, spent = _search(arrays, bound, replace(options, rounds=tuple(earlier)))
     share = comparisons * min(tables.rows.shape[1], most) // max(options.orders, 1)
+    known: dict[tuple[bytes, int], tuple[int, Column, int]] = {}
     for method, order in orders[: options.orders]:
         if best.height == bound:
             break
-        height, bases, work = improve(tables, order, bound, best.height, share, options.patience)
+        start = order.tobytes(), best.height
+        if start not in known:  # several priorities may lead to one order
+            known[start] = improve(tables, order, bound, best.height, share, options.patience)
+        height, bases, work = known[start]
         spent += work
         if height < best.height:
             best = _Found(height, bases, f"{method}, improved")

@@ -83,6 +83,17 @@ def test_placing_further_repeats_no_round(monkeypatch: pytest.MonkeyPatch) -> No
     assert max(calls[:before]) < min(calls[before:])
 
 
+def test_an_order_of_several_priorities_is_improved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Case("", mobilenet_v1(224, 1.0), (8, 12)).problem()
+    every, improve, calls = rows._orders, rows.improve, list[int]()
+    monkeypatch.setattr(rows, "_orders", lambda tables: [next(every(tables))] * 2)
+    monkeypatch.setattr(rows, "improve", lambda *given: calls.append(given[4]) or improve(*given))
+    # The budget is too small to lower the height, after which the order may lead to another one.
+    twice = place_rows(problem, RowOptions(rounds=((2, 100),), orders=2, patience=7))
+    assert not twice.method.endswith(", improved")
+    assert len(calls) == 1
+
+
 def test_only_ties_or_many_buffers_go_to_the_row_placer() -> None:
     few = PlacementProblem((LiveBuffer("a", 0, 2, 4), LiveBuffer("b", 1, 3, 4)))
     assert place(few) == place_exactly(few)

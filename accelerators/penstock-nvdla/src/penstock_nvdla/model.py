@@ -115,7 +115,13 @@ class Device:
         rows, columns, channels = elements.shape
         written = layer.output, (rows, columns, channels)
         check_ports(self.hardware, self.read, written)
-        early = self.words.pop(MEANWHILE.register, 0) == MEANWHILE.word
+        pointer = self.words.pop(MEANWHILE.register, None)
+        if pointer not in (None, MEANWHILE.word):
+            raise invalid_stream(
+                f"{MEANWHILE.register} is {pointer}, must be {MEANWHILE.word}",
+                "it selects the group of registers that the layer before does not use",
+            )
+        early = pointer is not None
         if early:
             check_early(self.hardware, self.before, layer, self.read)
         self.before = layer, written

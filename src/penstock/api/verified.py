@@ -583,6 +583,7 @@ def _made_goldens(
     deviating: Sequence[Deviating] = (),
 ) -> Goldens:
     raw, types = _file_bytes(model, reading), input_types(graph.inputs)
+    _check_dequantised(raw, model)
     found = make_goldens(
         raw,
         types,
@@ -605,6 +606,20 @@ def _made_goldens(
                 help="convert the model with a batch of one, or verify without --reference",
             )
     return found
+
+
+def _check_dequantised(raw: bytes, model: str) -> None:
+    """Raises ToolError if TensorFlow Lite Micro does not dequantise weights as they are meant."""
+    for node in decode_tflite(raw, Path(model).name).nodes:
+        quantisation = node.input(0).type.quantisation if node.name == "DEQUANTIZE" else None
+        if quantisation is not None and len(quantisation.scales) > 1:
+            raise ToolError(
+                "tool-041",
+                "TensorFlow Lite Micro dequantises all channels by the scale of the first one",
+                where=node.where,
+                why="the weights have a scale for each channel",
+                help="verify without --reference; TensorFlow takes the scale of each channel",
+            )
 
 
 def _feedbacks(model: str, reading: Reading) -> tuple[Feedback, ...]:

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from minimal_tflite import ints, model_bytes, table
+from penstock import api
 from penstock.errors import ToolError
 from penstock.simulators import tflite_micro
 from penstock.simulators.goldens import array_crc32, read_goldens
 from penstock.simulators.tflite_micro import run_tflite_micro, run_tflite_micro_sets
+from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 
 NOTHING = (np.zeros((1, 4), np.int8),)
 
@@ -118,3 +120,21 @@ def test_a_memory_plan_in_the_file_does_not_overlap_the_tensors(runtime: None) -
         [[0, 2, 0, 5]],
         given.tolist(),
     ]
+
+
+def test_a_reference_that_ignores_the_scales_of_channels_is_no_judge(tmp_path: Path) -> None:
+    weights = np.array([[1, -2, 3], [4, 5, -6]], np.int8)
+    tensors = (
+        TensorSpec("x", (1, 3), "float32"),
+        TensorSpec("w", (2, 3), "int8", (0.1, 0.2), (0, 3), 0, weights),
+        TensorSpec("reals", (2, 3), "float32"),
+        TensorSpec("y", (1, 2), "float32"),
+    )
+    nodes = (
+        OperatorSpec("DEQUANTIZE", (1,), (2,)),
+        OperatorSpec("FULLY_CONNECTED", (0, 2, -1), (3,)),
+    )
+    path = tmp_path / "m.tflite"
+    path.write_bytes(write_tflite(tensors, nodes, (0,), (3,)))
+    with pytest.raises(ToolError, match="all channels by the scale of the first one"):
+        api.verify(path, "host", reference="tflite")

@@ -17,6 +17,7 @@ from onnx_judge import judged_by_onnxruntime, worst_steps
 from onnx_models import graph_of, judged, kinds
 from penstock.errors import UnsupportedError
 from penstock.ir.tensor import DType
+from penstock.simulators.graph import run_graph
 from tools.onnx_writer import Model
 
 Grow = Callable[[Model], str]
@@ -1178,3 +1179,13 @@ def test_vectors_of_old_opsets_along_several_axes(name: str, axis: int, tmp_path
         net (float[2,3,5] x) => (float[2,3,5] y) {{ y = {name} <axis = {axis}> (x) }}"""
     raw = onnx.parser.parse_model(text).SerializeToString()
     assert judged(raw, tmp_path).failure is None
+
+
+def test_a_long_axis_is_resized_at_exact_positions() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        net (float[1,1,3465,2] x) => (float[1,1,1,2] y) <int64[4] sizes = {1, 1, 1, 2}>
+        { y = Resize <mode = "cubic"> (x, , , sizes) }"""
+    graph = graph_of(onnx.parser.parse_model(text).SerializeToString())
+    x = reals(1, 1, 3465, 2)
+    found = run_graph(graph, {graph.inputs[0].name: x})[graph.outputs[0].name]
+    np.testing.assert_allclose(found.ravel(), x[0, 0, 1732], rtol=1e-6)

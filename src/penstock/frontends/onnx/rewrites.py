@@ -239,16 +239,16 @@ def _shuffled(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     nodes, (mode, first) = new.file.nodes, _SHUFFLES[node.attributes["perm"]]
     split = next((n for n in nodes if n.outputs == node.inputs), node)
     joins = [n for n in nodes if node.outputs[0] in n.inputs]
-    shapes = [new.constants.get(n.inputs[-1]) for n in (split, *joins) if n.name == "Reshape"]
-    sizes, *results = (() if x is None else tuple(x.ravel().tolist()) for x in (*shapes, None))
+    given = (new.constants.get(n.inputs[-1]) for n in (split, *joins) if n.name == "Reshape")
+    shapes = [x.ravel().tolist() for x in given if x is not None]
     if (
-        len(results) <= len(joins)
+        len(shapes) <= len(joins)
         or node.outputs[0] in _outputs(new.file)
-        or len(sizes) != 6
+        or len(sizes := shapes[0]) != 6
         or min(sizes[1:]) < 1
         or sizes[first] != sizes[first + 1]
         # 0 takes an extent of the Transpose; the first two are those of the DepthToSpace.
-        or any(0 in result[2:] or not result for result in results[:-1])
+        or any(0 in shape[2:] for shape in shapes[1:])
     ):
         yield node
         return

@@ -8,6 +8,7 @@ from onnx import helper
 
 from benchmarks import onnx_nodes
 from beside import CASES, needed
+from onnx_node_tests import exported_tests
 from penstock import onnx_backend
 
 LEAST_PASSED = 929
@@ -51,3 +52,11 @@ def test_no_result_of_onnx_s_node_tests_is_wrong(expanded: bool) -> None:
         listed = set(needed(CASES / "onnx_backend_node_tests.txt").read_text("utf-8").split())
         passed = {one.test for one in found if one.kind == onnx_nodes.PASSED}
         assert len(passed & listed) >= LEAST_PASSED
+
+
+def test_no_result_of_pytorch_s_exports_is_wrong() -> None:
+    """Most use opset 6, which has other rules of broadcasting."""
+    found = [onnx_nodes.judged(test, arithmetic=True) for test in exported_tests()]
+    assert [one for one in found if one.kind == onnx_nodes.WRONG] == []
+    assert sum(one.kind == onnx_nodes.PASSED for one in found) == 108
+    assert sum("opset" in one.reason for one in found) == 3  # the slopes of a PRelu by channel

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, version_converter
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.onnx.operators import operator_schema
@@ -394,13 +394,26 @@ class _Reader:
         if not found:
             raise _Malformed("it does not say which version of ONNX's operators it uses")
         if not (found[0] >= OLDEST_OPSET or self._is_unchanged(found[0])) or found[0] >= 1000:
+            self._model = self._as_oldest(found[0])
+            return OLDEST_OPSET
+        return int(found[0])
+
+    def _as_oldest(self, opset: int) -> onnx.ModelProto:
+        """The model in `OLDEST_OPSET`.  Before it, the slopes of a PRelu belong to the second axis,
+        which onnx's converter ignores."""
+        sizes = {t.name: math.prod(t.dims) for t in self._model.graph.initializer}
+        slopes = [sizes.get(n.input[1]) for n in self._model.graph.node if n.op_type == "PRelu"]
+        try:
+            if opset != OLDEST_OPSET - 1 or set(slopes) - {1}:
+                raise ValueError
+            return version_converter.convert_version(self._model, OLDEST_OPSET)
+        except Exception:  # the converter's have no common class
             raise UnsupportedError(
                 "onnx-002",
-                f"the model uses opset {found[0]}, must be {OLDEST_OPSET} or later",
+                f"the model uses opset {opset}, must be {OLDEST_OPSET} or later",
                 where=self._name,
                 help="export the model with a later opset_version",
-            )
-        return int(found[0])
+            ) from None
 
     def _is_unchanged(self, opset: int) -> bool:
         """Whether the operators of an older opset are as in `OLDEST_OPSET`."""

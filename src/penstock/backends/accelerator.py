@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.backends.pattern import Pattern
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.hardware.core_access import Trap
 from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
@@ -112,7 +113,7 @@ GraphPass = Callable[[Graph, AcceleratorTarget], Graph]
 ProgramPass = Callable[[Program, AcceleratorTarget], Program]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedPattern:
     """A pattern of nodes that an accelerator can run, with its name and an optional predicate.
 
@@ -128,7 +129,7 @@ class NamedPattern:
     wide_weights: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Implementation:
     """A kernel that an accelerator provides for one composite (matched nodes as a single node).
 
@@ -143,7 +144,7 @@ class Implementation:
 Choose = Callable[[Node, Composite, AcceleratorTarget], Sequence[Implementation]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Strategy:
     """A function of a backend that returns the kernels of certain composites (matched sub-graphs).
 
@@ -161,7 +162,7 @@ class Strategy:
 RegionFunction = Callable[[Sequence[Sequence[Command]]], Sequence[Command]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegionNumbers:
     """The numbers by which command streams refer to memory regions.
 
@@ -172,7 +173,7 @@ class RegionNumbers:
     memories: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JoinedStreams:
     """How an accelerator executes several calls as one stream.
 
@@ -188,7 +189,7 @@ class JoinedStreams:
     parts: Parts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamDriver:
     """A driver that receives command streams, and what it is told besides.
 
@@ -255,7 +256,7 @@ class Codegen(Brief):
         return text, self.sources(program) if callable(self.sources) else self.sources
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenChoice:
     """An alternative to an accelerator: the same hardware with other attribute values.
 

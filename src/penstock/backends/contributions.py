@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from penstock.errors import BackendError
+from penstock.frozen import frozen
 
 if TYPE_CHECKING:
     from penstock.backends.accelerator import AcceleratorTarget
@@ -43,7 +43,7 @@ _KEYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelFile:
     """The file of a network that is compiled.
 
@@ -57,7 +57,7 @@ class ModelFile:
     tflite: ForeignModel | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileFormat:
     """A file that `compile --format` writes in place of C.
 
@@ -69,7 +69,7 @@ class FileFormat:
     write: Callable[[Program, ModelFile], bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileRunner:
     """The vendor's own software as a judge, on a rung of `verify`: it runs a network as a file.
 
@@ -87,7 +87,7 @@ class FileRunner:
     run: Callable[[bytes, bytes, int, AcceleratorTarget], bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contribution:
     """Something that a package adds to a command.
 

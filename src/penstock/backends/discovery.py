@@ -15,7 +15,6 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from penstock.backends.accelerator import Accelerator
@@ -24,6 +23,7 @@ from penstock.backends.uma.backend import UMABackend, registered
 from penstock.backends.uma.checks import name_clash
 from penstock.backends.uma.registrations import bad_setting, values
 from penstock.errors import PenstockError, UsageError
+from penstock.frozen import frozen
 from penstock.hardware.load import target_names
 from penstock.hardware.target import Target
 
@@ -51,7 +51,7 @@ PUBLISHED: Mapping[str, str] = {
 OPTION = "--accelerator"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A place that defines an accelerator, such as an installed package.
 
@@ -65,7 +65,7 @@ class Source:
     load: Callable[[], UMABackend]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedAccelerator:
     """An accelerator as the command `penstock backend list` shows it.
 

@@ -7,7 +7,7 @@ This module calls the functions of the backend and validates the values that the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from numbers import Integral
 from typing import Any, cast
 
@@ -36,6 +36,7 @@ from penstock.backends.op_strategy import (
 )
 from penstock.backends.operator_names import is_called
 from penstock.errors import BackendError
+from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.composite import Composite
 from penstock.ir.element_types import int8_types
@@ -97,7 +98,7 @@ def strategy_attributes(main: Node, composite: Composite) -> dict[str, object]:
     return {**own, **dict(composite.attributes)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _BoundImplementation:
     """An implementation that a backend describes, for one composite (matched nodes as one node).
 

@@ -4,7 +4,7 @@ their program passes that run before stripes are chosen (`PassPhase.PROGRAM_PHAS
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from penstock.backends.accelerator import Accelerator, CpuFallback, PassPhase
@@ -13,12 +13,13 @@ from penstock.backends.partition import Refusals, check_engines, choose, is_part
 from penstock.backends.processor_parts import processor_cycles
 from penstock.backends.program_passes import after_passes, before_stripes
 from penstock.errors import TargetError
+from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffloadedGraph:
     """A graph in which each sub-graph that an accelerator runs is a single node, a composite.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock.backends.accelerator import AcceleratorTarget
@@ -15,6 +14,7 @@ from penstock.backends.description import backend_code, is_name, require_callabl
 from penstock.backends.kernel_call import Compute
 from penstock.backends.offloaded import Offloaded
 from penstock.errors import BackendError
+from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.element_types import ElementTypes
@@ -33,7 +33,7 @@ DEFAULT_MACS_PER_CYCLE = 1.0
 ABOVE_0 = 1e-9  # Smallest valid value of parameters that must be positive.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Roofline:
     """Cost model of a call: `cycles_per_call` plus the larger of compute time and memory time.
 
@@ -134,7 +134,7 @@ StrategyFunction = Callable[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DescribedImplementation:
     """An implementation of an operator on an accelerator, as a backend describes it.
 

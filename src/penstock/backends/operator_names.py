@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import get_type_hints
 
 from penstock.backends.description import backend_code
 from penstock.errors import BackendError
+from penstock.frozen import frozen
 from penstock.ir.graph import Node
 from penstock.ir.op import Op
 from penstock.ops.registry import operator_files, operators
@@ -67,7 +68,7 @@ REWRITTEN: Mapping[str, str] = {
 Kind = type[Op] | Fused
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sense:
     """An operator that a name denotes, and restrictions on the nodes to which the name applies.
 
@@ -94,7 +95,7 @@ class Sense:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Meaning:
     """All operators that a name denotes; "image.resize2d", for example, denotes two.
 
@@ -218,7 +219,7 @@ def argument_counts(name: str) -> frozenset[int] | None:
     return frozenset(count for kind in kinds for count in _operand_counts(kind))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _KernelFacts:
     """Of an operator: numbers of operands; names of the parameters and tables of its kernels."""
 
@@ -333,7 +334,7 @@ def get_attribute(op: object, name: str) -> object:
 # OperatorFacts: the names by which backends refer to an operator and to its properties.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorFacts:
     """An operator's definition, and the names that a backend may use for it and its properties.
 

@@ -26,6 +26,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from penstock.backends.offloaded import MAIN, main_node
+from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
@@ -105,7 +106,7 @@ class _Form(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Blocks:
     """Blocks of `pack` channels."""
 
@@ -141,7 +142,7 @@ FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 """Orders of axes: of a tensor with channels first, and back."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Rule:
     """Which tensors are stored in another form.
 

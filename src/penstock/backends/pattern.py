@@ -37,6 +37,7 @@ from penstock.backends.operator_names import (
     meanings,
 )
 from penstock.errors import BackendError, did_you_mean
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops.registry import operators
 
@@ -48,7 +49,7 @@ Predicate = Callable[[Array], bool]  # A predicate of the elements of a constant
 Extent = int | Callable[[int], bool] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConstantTest:
     """A condition on the elements of a constant.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from penstock.backends.pattern import (
     last_operators,
     type_problem,
 )
+from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Activation
@@ -46,7 +47,7 @@ def matches(
     return tuple(sorted(claims, key=len, reverse=True))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Term:
     """What a pattern can match: a value of the graph, an intermediate result within a node, or a
     scale or zero point by which a node requantises.
@@ -85,7 +86,7 @@ _NUMBER = Term("", constant=True)
 _Bindings = frozenset[tuple[Pattern, Term]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FusedOperator:
     """One of the operators that a node computes in sequence, such as convolution, bias and clamp.
 
@@ -96,7 +97,7 @@ class FusedOperator:
     arguments: tuple[tuple[Term, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Match:
     """A match of a pattern or of part of a pattern.
 
@@ -108,7 +109,7 @@ class _Match:
     bindings: _Bindings
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Search:
     """Search for matches, with memoisation because nested alternatives repeat sub-searches.
 

@@ -7,7 +7,6 @@ alternatives, it explains the one that matches furthest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from penstock.backends.accelerator import Accelerator
@@ -38,12 +37,13 @@ from penstock.backends.pattern import (
 from penstock.backends.pattern_matching import Search, Term, stages, tuple_fields, with_clamp
 from penstock.backends.processor_parts import processor_cycles
 from penstock.errors import UsageError, denoting, did_you_mean
+from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mismatch:
     """The part of a pattern that does not match.
 
@@ -74,7 +74,7 @@ def mismatch(pattern: Pattern, node: Node, producers: Mapping[str, Node]) -> Mis
     return found or Mismatch(0, str(pattern), repeated)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Explanation:
     """Explains why a pattern does not match, by matching its sub-patterns one by one.
 

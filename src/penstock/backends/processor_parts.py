@@ -7,11 +7,12 @@ rings, and the model of the processor's cycles.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from penstock.backends.author import cost_of
 from penstock.backends.cores.family import core_family, select_kernels
 from penstock.errors import ModelError
+from penstock.frozen import frozen
 from penstock.hardware.target import CALLER, Engine, Target
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
@@ -66,7 +67,7 @@ def with_queue_access(
     return graph
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Access:
     """Inserts copies for one queue, which keeps the last rows of a sequence in a ring buffer.
     The kept rows and the new rows of a run together are the queue's window; a slice of the window
@@ -168,7 +169,7 @@ class _Access:
         return Node(COPY, (value,), Value(name, value.type), origin)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Processor:
     """The cycle model of a processor, without stalls for memory accesses.
 
@@ -293,7 +294,7 @@ def portable_part(node: Node, processor: Engine) -> Part:
 # Engines: the cycles of parts (nodes with their kernels) on the processor or an accelerator.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Engines:
     """The cycle model of all engines: the processor and the accelerators.
 

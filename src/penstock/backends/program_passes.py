@@ -7,7 +7,7 @@ All accelerators complete a phase before the next phase begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from penstock.backends.added_buffers import ADDED_KINDS, with_room
 from penstock.backends.driver_calls import with_instances, with_region_calls, with_waits
 from penstock.backends.stream import with_streams
 from penstock.errors import BackendError, PenstockError
+from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Kernel, row_count
@@ -128,7 +129,7 @@ PERMITTED = {
 # A check compares the program before the pass with the program after it.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Permission:
     """What an accelerator's passes may change in a program during a phase."""
 

@@ -24,12 +24,13 @@ the calls of a network that the accelerator computes alone are one stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import Generic, NamedTuple, TypeVar, cast
 
 from penstock.backends.accelerator import Accelerator, Codegen, JoinedStreams, RegionNumbers
 from penstock.errors import BackendError, InternalError, PenstockError
+from penstock.frozen import frozen
 from penstock.ir.graph import free_name
 from penstock.ir.op import row_count
 from penstock.ir.tensor import Data, DType, TensorType
@@ -80,7 +81,7 @@ from penstock.program.steps import (
 Record = TypeVar("Record")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """An address in a stream: `offset_bytes` bytes after a base address of the submission.
 
@@ -114,7 +115,7 @@ class StreamRows(NamedTuple):
         return Place(self.base, self.offsets[row - self.lower], self.memory)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamCommand:
     """The call of a driver function in a stream: its name, and its arguments in order.
 
@@ -139,7 +140,7 @@ class StreamCommand:
         return tuple(p for p in self.arguments if isinstance(p, Place))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamOperation(Generic[Record]):
     """An operation of the accelerator in a stream, and the addresses that it uses.
 
@@ -162,7 +163,7 @@ class StreamOperation(Generic[Record]):
     prefetched: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamTransfer:
     """A copy of `size_bytes` bytes in a stream, made from a `Transfer` command."""
 
@@ -423,7 +424,7 @@ def _require_no_stream_commands(program: Program, engine: str) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Bases:
     """The base buffers of a stream: the driver receives their addresses.
 
@@ -473,7 +474,7 @@ INDENT = " " * 12  # Of the further lines of a submission in C.
 REGION_ALIGNMENT_BYTES = 16  # Alignment of each constant in the region of constants.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ConstantRegion:
     """The region of all constants to which the streams of an accelerator refer.
 
@@ -530,7 +531,7 @@ class _ConstantRegion:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Regions:
     """The memory regions of a stream: the driver receives their addresses and sizes.
 
@@ -581,7 +582,7 @@ class _Regions:
         return Place(number, found.address + offset_bytes, found.memory)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Resolver:
     """Converts commands to the form that an encoder receives.
 
@@ -639,7 +640,7 @@ class _Resolver:
         return StreamRows(origin.base, lower, offsets, origin.memory)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Streams:
     """The concatenated streams of a step, one for each combination of rows and offsets.
 
@@ -693,7 +694,7 @@ class _Streams:
         return Invoke(submit, (Address(buffer, begin), size, *self.arguments))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _JoinedStreams:
     """The concatenated streams of a submission, one for each combination of the values of the
     variables around it on which its calls depend.

@@ -4,7 +4,6 @@ inputs."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from penstock.frontends.calibration import (
     fitted_quantisation,
     quantisation,
 )
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
@@ -30,7 +30,7 @@ MOST_CANDIDATES = 12
 COARSE = 2.0**16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputCalibration:
     """An operator, its inputs, and the elements of the inputs on each sample: the quantisation of
     its output follows from evaluations with candidate scales.  Nothing is assumed about what it
@@ -200,7 +200,7 @@ def joined(samples: tuple[Array, ...]) -> Array:
 # WeightedLayer: an operator with weights and bias, given by the user or random and calibrated.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weights:
     """Weights given by the user.
 
@@ -213,7 +213,7 @@ class Weights:
     bias: Array | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WeightedLayer:
     """A layer to be added to a graph.
 

@@ -14,12 +14,12 @@ quotient of two integers, and therefore identical on all machines.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 
@@ -101,7 +101,7 @@ SMALL_MARGIN = 1 / 3  # The same if few values were observed, so that further on
 FEW_ELEMENTS = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fit:
     """Calibrated weight scales of a layer, one or one per channel, and biases."""
 

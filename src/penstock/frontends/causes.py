@@ -8,7 +8,6 @@ network of another element type.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.errors import (
@@ -18,6 +17,7 @@ from penstock.errors import (
     UnsupportedError,
     listed,
 )
+from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
@@ -232,7 +232,7 @@ _ONLY_WEIGHTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiler:
     """A compiler whose output contains custom operators.  `help`: what to give penstock instead."""
 
@@ -265,7 +265,7 @@ class Severity(IntEnum):
     CONVERSION = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportProblem:
     """The reason why a node is not supported."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from penstock.errors import UnsupportedError
 from penstock.frontends.tflite import looks_like_tflite
+from penstock.frozen import frozen
 from penstock.guides import guide
 
 # Recognition of ONNX models without the package `onnx`, which is slow to import.
@@ -35,7 +35,7 @@ PYTORCH = f"export the module to a .pt2 or an .onnx file ({guide('from-pytorch')
 ORIGINAL = "convert or export the model that it was made from to an int8 .tflite or an .onnx file"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OtherFormat:
     """A format that is not read.  `kind`: what such a file is; `help`: what to do with it."""
 

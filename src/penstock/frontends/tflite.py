@@ -11,7 +11,6 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -23,6 +22,7 @@ from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import STATE, STATELESS
 from penstock.frontends.control_flow import CONTROL_FLOW
 from penstock.frontends.reading import printable
+from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode, ForeignSubgraph
 from penstock.ir.graph import Value
@@ -148,7 +148,7 @@ _ANY_TYPE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Handle:
     """A tensor that refers to a state variable.  `index`: its index in the subgraph."""
 

@@ -10,11 +10,12 @@ Source: TensorFlow Lite, quantisation specification: real = scale * (element - z
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.errors import UnsupportedError
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.tensor import Data, DType, TensorType
@@ -50,7 +51,7 @@ def is_unsigned(model: ForeignModel) -> bool:
     return any(value is not None and _is_shifted(value.type) for value in values)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SignedModel:
     """A model with int8 tensors, whose inputs and outputs are still uint8; no node reads these.
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from penstock.errors import UnsupportedError, UsageError
 from penstock.frontends.reading import Reading
+from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode, Made
 from penstock.ir.graph import Graph, Node, State, Value, free_name
@@ -33,7 +34,7 @@ from penstock.ops.registry import COPY
 Key = tuple[str, str]  # A variable: its container and its shared name.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variable:
     """A state variable: its value when a run begins, when it ends, and before the first run.
 
@@ -45,7 +46,7 @@ class Variable:
     where: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatelessModel:
     """A model whose nodes use no variables, and the variables that it had."""
 
@@ -264,7 +265,7 @@ def _unsupported(node: ForeignNode, value: Value, problem: str) -> UnsupportedEr
 # leave the interface.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Feedback:
     """The position of an input of the model file, and that of the output whose elements it receives
     in the next run.  `type`: of the input, which represents 0 in the first run."""

@@ -7,12 +7,12 @@ precision.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from penstock.fixedpoint import round_half_away
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.op import Params
 from penstock.ir.tensor import Array, DType, TensorType
@@ -46,7 +46,7 @@ class Activation(Enum):
 LARGEST_REAL = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """The interval to which plain numbers are clamped, both ends inclusive; NaN stays.
 

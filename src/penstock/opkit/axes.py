@@ -6,9 +6,9 @@ input follows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.op import Arrays, OperatorDefaults, Params, Site, Types, Work, row_count
 from penstock.ir.region import Region
@@ -60,7 +60,7 @@ def followed_affine(shape: tuple[int, ...], sources: Sources, rank: int) -> Affi
     return Affine(rows, (0,) * len(rows))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowVectors(FollowingAxes):
     """Region propagation and work of an operator on vectors along the last axis."""
 

@@ -9,13 +9,13 @@ compilers cannot fuse a multiplication and an addition.  int32 wraps around.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 
 from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import (
@@ -75,7 +75,7 @@ def _broadcast(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergedAxes:
     """Operands of an element-wise operator, with axes merged until kernels can see them.
 
@@ -220,7 +220,7 @@ def extended(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, rows, 1, shape[-1] if shape else 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Elementwise(OperatorDefaults):
     """Region propagation and work of an element-wise operator."""
 
@@ -259,7 +259,7 @@ def require_output(node: ForeignNode, dtype: DType) -> None:
 Function = Callable[..., Array]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arithmetic:
     """How elements of one type are computed.
 
@@ -284,7 +284,7 @@ def arithmetic(
     }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plain(Elementwise):
     """A function of `INPUTS` elements of one type."""
 
@@ -313,7 +313,7 @@ class Plain(Elementwise):
         return self.ARITHMETIC[site.output.dtype]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clamped(Plain):
     """A function of two elements, with a clamp of its result."""
 

@@ -6,7 +6,7 @@ not hold them, they are int16 ("wide"), or split among copies of input channels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from penstock.choices import Rounding
 from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s, quantise_multiplier
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Node, Value
@@ -389,7 +390,7 @@ def require_fitting_sums(
     _require_fit(_reach(x, weights, axis).with_bias(bias), multipliers)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Reach:
     """The least and greatest accumulator of each output channel.
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
@@ -28,6 +27,7 @@ from penstock.fixedpoint import (
     round_half_away,
     rounding_shift,
 )
+from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.region import Region
@@ -58,7 +58,7 @@ LARGEST_STEPS = 512.0
 are clamped to it.  It saturates every 8-bit element, whatever the zero point."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lookup(Elementwise, ABC):
     """A function of one int8 variable."""
 

@@ -17,11 +17,11 @@ TensorFlow Lite Micro, `kernels/lstm_eval.h`, `lstm_eval.cc`, `lstm_eval_common.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s, multiply, quantise_multiplier
+from penstock.frozen import frozen
 from penstock.ir.op import Site, Table
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.layers import require_fitting_sums
@@ -89,7 +89,7 @@ UNIT_SCALE = 2.0**-15
 LARGEST_PRODUCT = 2**30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepScales:
     """Constants of a step: fixed-point multipliers (multiplier, shift), zero points, cell format.
 

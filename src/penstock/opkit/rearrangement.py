@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine, Number
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
 from penstock.ir.region import Interval, Region
@@ -154,7 +155,7 @@ def _seen(interval: Interval, inner: int, extent: int) -> tuple[int, int]:
     return first % extent, last % extent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Step:
     """Distance in the input of one index of a part: rows, and bytes within a row."""
 

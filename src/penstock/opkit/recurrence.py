@@ -16,12 +16,12 @@ single precision, rounded after each operation (docs/decisions/0013-recurrent-la
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table, Types, Work
 from penstock.ir.region import Region
@@ -123,7 +123,7 @@ class Recurrence(OperatorDefaults):
         return Work(out.elements * (self.GATES // self.STATES) * depth, out.elements)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealRecurrence(Recurrence):
     """Recurrent layer: operands, regions and sums; subclasses define a step."""
 
@@ -207,7 +207,7 @@ class RealRecurrence(Recurrence):
         return 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainRecurrence(Recurrence):
     """Recurrent layer on float32: operands and regions; subclasses define a step.
 

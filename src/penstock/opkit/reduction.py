@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Self
 
+from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_axis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -86,7 +87,7 @@ class Reduction(FollowingAxes):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlongAxes(Reduction):
     """A reduction whose result does not depend on the order of elements."""
 

@@ -7,7 +7,6 @@ computed in double precision.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from penstock.choices import Rounding
 from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s, quantise_multiplier, requantise, wrap_int32
+from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_count
 from penstock.ir.region import Interval, Region
@@ -45,7 +45,7 @@ def fitting_multiplier(real: float, largest: int) -> tuple[int, int]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Multipliers:
     """Fixed-point multipliers and shifts, one of each per output channel.
 
@@ -167,7 +167,7 @@ def channel_multipliers(x: TensorType, w: TensorType, y: TensorType, channels: i
     return Multipliers.of([x.scale * scale / y.scale for scale in every])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SumRequantisation(OperatorDefaults):
     """Base of operators that requantise int32 sums, one multiplier per channel.
 

@@ -8,7 +8,6 @@ Source: ONNX operator specification, Resize; order of operations as in onnxrunti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from math import isclose
 from typing import Protocol
@@ -16,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
@@ -85,7 +85,7 @@ COORDINATES = (
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResizedAxis:
     """An axis of `extent` that becomes one of `outputs`, by `scale`."""
 

@@ -10,12 +10,12 @@ nearest-neighbour resizing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
 from penstock.ir.region import Interval, Region
@@ -32,7 +32,7 @@ OUTSIDE = -1
 """An index that reads nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StridedMap:
     """Output index o reads input index start + step * o; `step` may be zero or negative."""
 
@@ -61,7 +61,7 @@ class StridedMap:
         return self.step, 1 - self.step, self.start
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListedMap:
     """Output index o reads input index entries[o].
 

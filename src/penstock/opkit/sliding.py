@@ -9,12 +9,13 @@ Source of windows of ONNX: operator specification, Conv, MaxPool and AveragePool
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Self
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
@@ -31,7 +32,7 @@ Source: TensorFlow Lite, kernels/internal/types.h: `ConvParams`, `DepthwiseParam
 `PaddingValues` hold them as int16."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """Size, stride, dilation and padding, in elements; `before` and `after` pad the two ends."""
 
@@ -164,7 +165,7 @@ def foreign_windows(
     return windows[0], windows[1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sliding(OperatorDefaults):
     """Base of operators with a window along the rows and one along the columns of input 0."""
 

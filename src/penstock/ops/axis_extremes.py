@@ -10,11 +10,11 @@ ARG_MIN; `reference/arg_min_max.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -35,7 +35,7 @@ from penstock.ops.plain_reduction import ReductionFunction, reduced_plain
 from penstock.ops.slice import Slice
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Extreme(AlongAxes):
     """Maximum (`SIGN` 1) or minimum (-1) along `axes`, which keep extent 1."""
 
@@ -60,7 +60,7 @@ class _Extreme(AlongAxes):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReduceMax(_Extreme):
     """The maximum along `axes`."""
 
@@ -70,7 +70,7 @@ class ReduceMax(_Extreme):
     SIGN = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReduceMin(_Extreme):
     """The minimum along `axes`."""
 
@@ -93,7 +93,7 @@ def _foreign_extreme(node: ForeignNode) -> Iterable[Made]:
     return reduction.understood(node, ReduceMax if node.name in ReduceMax.TFLITE else ReduceMin)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ArgExtreme(ExchangedAxis, Reduction):
     """Index of the maximum (`SIGN` 1) or minimum (-1) along `axis`."""
 
@@ -132,7 +132,7 @@ def _ordered(x: Array, sign: int, axis: int) -> Array:
     return np.where(np.isnan(first), np.float32(0), replaced)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArgMax(_ArgExtreme):
     """Index of the first maximum along `axis`."""
 
@@ -144,7 +144,7 @@ class ArgMax(_ArgExtreme):
     SIGN = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArgMin(_ArgExtreme):
     """Index of the first minimum along `axis`."""
 

@@ -16,11 +16,12 @@ FULLY_CONNECTED with computed weights.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.fixedpoint import multiply
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value, result_of
 from penstock.ir.onnx_node import OnnxNode
@@ -40,7 +41,7 @@ from penstock.ops.plain import PlainAdd, PlainMul
 LARGEST_PRODUCT = 255 * 255
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Products(FollowingAxes):
     """Shapes, regions and work of matrix products; `a_transposed` and `b_transposed` tell which
     inputs are transposed."""
@@ -99,7 +100,7 @@ class _Products(FollowingAxes):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchMatmul(_Products):
     """Matrix products with requantisation and clamp."""
 
@@ -168,7 +169,7 @@ class BatchMatmul(_Products):
         return fitting_multiplier(a.scale * b.scale / site.output.scale, largest)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainBatchMatmul(_Products):
     """Matrix products of real numbers."""
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +30,7 @@ from penstock.fixedpoint import (
     quantise_multiplier,
     rounding_shift,
 )
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -75,7 +75,7 @@ LARGEST_SQUARE = (255 << DIFFERENCE_BITS) ** 2
 """Largest square of a difference: each term is at most half of 255 << DIFFERENCE_BITS."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Arithmetic(Elementwise, ABC):
     """A function of the centred elements of two tensors."""
 
@@ -117,7 +117,7 @@ class _Arithmetic(Elementwise, ABC):
         return -128, 127
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ClampedArithmetic(_Arithmetic):
     """Arithmetic with an activation, which TFLite fuses into the operator."""
 
@@ -132,7 +132,7 @@ class _ClampedArithmetic(_Arithmetic):
         return Kernel(found.name, params, by_rows=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sum(_ClampedArithmetic):
     """Multipliers are computed in double precision."""
 
@@ -168,7 +168,7 @@ def _result_scaling(scaling: Scaling) -> Params:
     return (("out_multiplier", scaling[0]), ("out_shift", scaling[1]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Add(_Sum):
     """Element-wise sum with requantisation and clamp; inputs may be broadcast.
 
@@ -181,7 +181,7 @@ class Add(_Sum):
     SIGN = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sub(_Sum):
     """Element-wise difference with requantisation and clamp; inputs may be broadcast.
 
@@ -193,7 +193,7 @@ class Sub(_Sum):
     SIGN = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mul(_ClampedArithmetic):
     """Element-wise product with requantisation and clamp; inputs may be broadcast.
 
@@ -225,7 +225,7 @@ INVERSE_OF_ZERO = -1515870788
 """`GetReciprocal` of 0 (kernels/internal/common.h), if additions wrap around in 32 bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Div(_ClampedArithmetic):
     """Quotient of two tensors.
 
@@ -280,7 +280,7 @@ def _sign_bits(x: Int64s) -> Int64s:
     return 31 - np.frexp(np.where(x < 0, ~x, x).astype(np.float64))[1].astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SquaredDifference(_Arithmetic):
     """Element-wise (a - b)^2 with requantisation; inputs may be broadcast.
 
@@ -307,7 +307,7 @@ def _square_scaling(site: Site) -> Scaling:
     return fitting_multiplier(twice_largest * twice_largest / unit, LARGEST_SQUARE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prelu(_Arithmetic):
     """Parametric rectifier; negative values are multiplied by an input, with requantisation.
 
@@ -350,7 +350,7 @@ def _slopes(site: Site) -> tuple[Scaling, Scaling]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Extreme(Elementwise):
     """The larger or the smaller of two elements; inputs and output have one scale and zero point,
     as the reference compares elements without requantisation."""
@@ -370,7 +370,7 @@ class _Extreme(Elementwise):
         return Kernel("extreme_s8", params, by_rows=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Maximum(_Extreme):
     """Element-wise maximum; inputs may be broadcast."""
 
@@ -380,7 +380,7 @@ class Maximum(_Extreme):
     LARGER = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Minimum(_Extreme):
     """Element-wise minimum; inputs may be broadcast."""
 

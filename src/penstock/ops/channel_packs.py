@@ -12,8 +12,9 @@ Ethos-U (NHCWB16).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from penstock.frozen import frozen
 from penstock.ir.op import Kernel, Site, Types
 from penstock.ir.tensor import ChannelBlocks, TensorType
 from penstock.opkit.checks import image_shape, require
@@ -22,7 +23,7 @@ from penstock.opkit.selection import pack_kernel
 from penstock.ops.reshape import Reshape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackChannels(Rearrangement):
     """Groups the channels of each point into packs of `pack` channels."""
 
@@ -47,7 +48,7 @@ class PackChannels(Rearrangement):
         return replace(stored, layout=ChannelBlocks(self.pack))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackView(Reshape):
     """Packs the channels of a tensor that are a single pack of `pack` channels: no element moves.
 
@@ -63,7 +64,7 @@ class PackView(Reshape):
         return replace(stored, layout=ChannelBlocks(self.pack))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnpackChannels(Rearrangement):
     """Merges the `packs` packs of a row into the channels of its points."""
 

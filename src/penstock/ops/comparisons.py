@@ -11,12 +11,13 @@ chooses where an index equals the place along a new axis (`kernels/one_hot.cc`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -71,7 +72,7 @@ _RELATIONS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compare(Elementwise):
     """Whether a relation holds.
 
@@ -127,7 +128,7 @@ ONNX_RELATIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainCompare(Elementwise):
     """Whether a relation of plain numbers holds.
 
@@ -243,7 +244,7 @@ class Connective(Enum):
     LOGICAL_AND = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Logical(Elementwise):
     """Element-wise conjunction or disjunction; inputs may be broadcast.
 
@@ -303,7 +304,7 @@ MOST_PLACES = 2**16
 """Largest depth of ONE_HOT, whose places are a table."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Select(Elementwise):
     """Element-wise choice between two tensors by a condition; inputs may be broadcast.
 

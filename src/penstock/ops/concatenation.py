@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
@@ -32,7 +32,7 @@ from penstock.opkit.nodes import in_scale_of_output, reshaped
 from penstock.ops.tabulated import table_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Concatenation(ExchangedAxis, OperatorDefaults):
     """Concatenation of all inputs along `axis`."""
 

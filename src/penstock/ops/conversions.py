@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import relay
@@ -30,7 +30,7 @@ from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.requantise import fitting_multiplier
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cast(Elementwise):
     """Conversion between element types.
 
@@ -106,7 +106,7 @@ WIDE = (
 (`micro/kernels/quantize_common.cc`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quantize(Lookup):
     """Conversion of integers, or of real numbers, to a quantisation.
 
@@ -139,7 +139,7 @@ class Quantize(Lookup):
         return np.clip(found, y.dtype.lower, y.dtype.upper - 1).astype(y.dtype.value).view(np.int8)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShiftZero(Elementwise):
     """The same real numbers in the other 8-bit type: elements and zero point differ by 128.
 
@@ -164,7 +164,7 @@ class ShiftZero(Elementwise):
         return Kernel("shift_zero", width(site), by_rows=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantizeReal(Elementwise):
     """Quantisation of real numbers; `to_even`: half to even, otherwise half away from zero.
 
@@ -196,7 +196,7 @@ class QuantizeReal(Elementwise):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantizeWide(Elementwise):
     """Requantisation to elements of type `dtype`, where input or output are wider than a byte."""
 
@@ -246,7 +246,7 @@ def _wide_multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
     return fitting_multiplier(real, largest + math.ceil(min(spare, 2.0**31)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dequantize(Elementwise):
     """The real numbers that int8 elements represent.
 

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
@@ -57,7 +57,7 @@ from penstock.ops.dynamic_range import convolution_nodes
 from penstock.ops.plain import PlainAdd
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Convolution(Sliding, WeightedOp):
     """Shapes, regions and work of a convolution."""
 
@@ -122,7 +122,7 @@ class _Convolution(Sliding, WeightedOp):
         return channels // group_outputs * group_inputs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Depthwise(_Convolution):
     """Shapes and regions of a depthwise convolution."""
 
@@ -152,7 +152,7 @@ class _Depthwise(_Convolution):
         return read, *self.affine_constants(site)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _QuantisedConvolution(ExchangedPair, _Convolution, WindowedLayer):
     """Kernels of a convolution with bias, requantisation and clamp."""
 
@@ -172,7 +172,7 @@ class _QuantisedConvolution(ExchangedPair, _Convolution, WindowedLayer):
         return self.wide_windows_kernel(site, channels, firsts, self.group(site)[0])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PlainConvolution(_Convolution, PlainLayer):
     """Arithmetic of a convolution of real numbers with bias and clamp."""
 
@@ -204,7 +204,7 @@ def _scales_channels(op: _Depthwise, site: Site) -> bool:
     return site.inputs[1].shape[:3] == (1, 1, 1) and site.inputs[0].shape == site.output.shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conv2D(_QuantisedConvolution):
     """Convolution with bias, requantisation and clamp."""
 
@@ -241,7 +241,7 @@ class Conv2D(_QuantisedConvolution):
         return total
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DepthwiseConv2D(_Depthwise, _QuantisedConvolution):
     """Depthwise convolution with bias, requantisation and clamp."""
 
@@ -268,7 +268,7 @@ class DepthwiseConv2D(_Depthwise, _QuantisedConvolution):
         return total
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainConv2D(_PlainConvolution):
     """Convolution of real numbers with bias and clamp."""
 
@@ -283,7 +283,7 @@ class PlainConv2D(_PlainConvolution):
         return self.plain_kernel("conv2d_f32", self.window_params(site), quads)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainDepthwiseConv2D(_Depthwise, _PlainConvolution):
     """Depthwise convolution of real numbers with bias and clamp."""
 

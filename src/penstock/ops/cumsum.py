@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
@@ -44,7 +44,7 @@ EXTRA_BITS = 19
 _KERNELS = {DType.INT32: "cumsum_s32", DType.FLOAT32: "cumsum_f32"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sums(ExchangedAxis, OperatorDefaults):
     """Cumulative sum along `axis`."""
 
@@ -103,7 +103,7 @@ class _Sums(ExchangedAxis, OperatorDefaults):
         return TensorType(x.shape, x.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cumsum(_Sums):
     """Cumulative sum of int8 elements along `axis`, with requantisation."""
 
@@ -133,7 +133,7 @@ def _multiplier(x: TensorType, y: TensorType) -> tuple[int, int]:
     return quantise_multiplier(x.scale / (y.scale * (1 << EXTRA_BITS)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainCumsum(_Sums):
     """Cumulative sum of plain numbers along `axis`."""
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value, result_of
@@ -39,7 +39,7 @@ MOST_BOXES = 2**20
 _CODES = np.arange(-128, 128)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Detections(OperatorDefaults):
     """Decodes boxes and keeps the best that do not overlap.
 

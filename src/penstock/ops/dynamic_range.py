@@ -16,10 +16,10 @@ the zero point has double precision, and is added to rounded steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.tensor import DType
@@ -50,7 +50,7 @@ def zero_of(least: Floats, most: Floats) -> Floats:
     return np.where(least < most, rounded_away(bounded), 0).astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DynamicZero(Plain):
     """The zero point of int8 steps between two real numbers, as TFLite quantises inputs at run
     time."""

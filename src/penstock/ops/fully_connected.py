@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.choices import Rounding
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -121,7 +122,7 @@ class _Dense(WeightedOp):
         return (("batches", batches), ("in_c", depth), ("out_c", outputs))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FullyConnected(_Dense, Layer):
     """Matrix-vector product with bias, requantisation and clamp."""
 
@@ -175,7 +176,7 @@ class FullyConnected(_Dense, Layer):
         return Halves(product, product.result_type(site.inputs), last)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainFullyConnected(_Dense, PlainLayer):
     """Matrix-vector product of real numbers with bias and clamp."""
 

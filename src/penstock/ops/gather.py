@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -28,7 +29,7 @@ from penstock.opkit.selection import ListedMap, Maps, Selection, StridedMap, lis
 from penstock.ops.reshape import Reshape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GatherNd(FollowingAxes):
     """Slices of a tensor at computed positions.
 
@@ -102,7 +103,7 @@ def _inner(site: Site, out: Region) -> tuple[slice, ...]:
     return (*(slice(None),) * outer, *out.slices[outer:])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gather(ExchangedAxis, Selection):
     """Slices of a tensor at listed indices along an axis.
 

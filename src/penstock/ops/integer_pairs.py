@@ -12,12 +12,12 @@ Source: ONNX operator specification.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -107,7 +107,7 @@ _RELAY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IntegerPairs(Elementwise):
     """A function of two integers, element by element; inputs may be broadcast."""
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
@@ -35,7 +35,7 @@ LARGEST_SQUARE = (2 * 255) ** 2
 """Of an element less a mean."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RatioSoftmax(RowVectors):
     """most * p / sum of p, rounded down, where p = powers[maximum of the vector - x]."""
 
@@ -72,7 +72,7 @@ class RatioSoftmax(RowVectors):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShiftSoftmax(RowVectors):
     """Powers of two of the differences to the maximum in units of 32, over their sum.
 
@@ -125,7 +125,7 @@ def _halved(most: Int64s, x: Int64s) -> Int64s:
     return np.int64(256) >> _shift(most, x)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IntegerNorm(RowVectors):
     """Vectors over their standard deviation, or over the root of their mean square.
 

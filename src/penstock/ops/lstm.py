@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value, result_of
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
@@ -61,7 +62,7 @@ LAYER_ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT"
 LEAST_CELL_EXPONENT = -24
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LstmOperands:
     """Sizes and operands of an LSTM layer.
 
@@ -180,7 +181,7 @@ def _weight_scale(type: TensorType, role: str) -> float:
     return type.quantisation.scales[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LstmHidden(LastChannels):
     """The hidden state in the rows that an LSTM layer computes.
 
@@ -209,7 +210,7 @@ SWAP = Transpose((0, 2, 1, 3))
 """Exchanges the axes of steps and sequences."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lstm(Recurrence):
     """A layer of long short-term memory (LSTM), one output row for each time step.
 

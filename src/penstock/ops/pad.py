@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -49,7 +50,7 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Padding(Selection):
     """Base of padding `before` and `after` each axis."""
 
@@ -70,7 +71,7 @@ class _Padding(Selection):
         return replace(self, before=before, after=after)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MirrorPad(_Padding):
     """Pads a tensor with its mirror image.
 
@@ -113,7 +114,7 @@ def _mirrored(before: int, extent: int, after: int, edge: int) -> AxisMap:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pad(_Padding):
     """Pads a tensor with one value.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.choices import Rounding
+from penstock.frozen import frozen
 from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count
@@ -28,7 +28,7 @@ _UNUSED = Table.of(np.zeros(1, np.int32))
 """Placeholder for a bias that the kernel does not read, because C has no empty arrays."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartialProduct(FollowingAxes):
     """Adds the products of some input channels to the sums of a pointwise layer.
 
@@ -111,7 +111,7 @@ def first_sums(x: TensorType, weights: Array, bias: Array) -> Array | None:
     return sums.astype(np.int32) if reach.max() < 2**31 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequantiseSums(FollowingAxes, SumRequantisation):
     """Requantises the sums of a layer.
 

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
@@ -38,7 +38,7 @@ from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchToSpace(Rearrangement):
     """Moves elements from the batch axis to `blocks` of rows and columns."""
 
@@ -61,7 +61,7 @@ class BatchToSpace(Rearrangement):
         return AxisGrouping(splits, ((m,), *spaces, *rest))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpaceToBatch(Rearrangement):
     """Moves elements from `blocks` of rows and columns to the batch axis."""
 
@@ -134,7 +134,7 @@ def _cropped(
     yield Made(Slice(before, kept, (1,) * len(full)), (wide,), y)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DepthToSpace(Rearrangement):
     """Moves elements from the channels to blocks of `block` x `block` rows and columns."""
 
@@ -159,7 +159,7 @@ class DepthToSpace(Rearrangement):
         return AxisGrouping(splits, ((0,), (1, 3), (2, 4), (5,)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpaceToDepth(Rearrangement):
     """Moves elements from blocks of `block` x `block` rows and columns to the channels."""
 

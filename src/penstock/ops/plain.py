@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table
@@ -40,7 +40,7 @@ from penstock.opkit.real_nodes import RealNodes, real_elementwise
 from penstock.ops.conversions import Cast
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ceil(Plain):
     """Smallest integer that is not below x."""
 
@@ -49,7 +49,7 @@ class Ceil(Plain):
     ARITHMETIC = arithmetic("ceil", float32=np.ceil)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Floor(Plain):
     """Largest integer that is not above x."""
 
@@ -73,7 +73,7 @@ def rounded_away(x: Array) -> Array:
     return np.copysign(np.where(magnitude - floor >= 0.5, floor + 1, floor), x)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Round(Plain):
     """Nearest integer; the even one of two, or that which is further from zero (`away`)."""
 
@@ -92,7 +92,7 @@ class Round(Plain):
         return Kernel("round_f32", params, by_rows=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Neg(Plain):
     """Negation."""
 
@@ -101,7 +101,7 @@ class Neg(Plain):
     ARITHMETIC = arithmetic("neg", int32=np.negative, float32=np.negative)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Square(Plain):
     """Square."""
 
@@ -109,7 +109,7 @@ class Square(Plain):
     ARITHMETIC = arithmetic("square", float32=np.square)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainAbs(Plain):
     """The absolute value of real numbers."""
 
@@ -117,7 +117,7 @@ class PlainAbs(Plain):
     ARITHMETIC = arithmetic("abs", float32=np.abs)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainExp(Plain):
     """The exponential of real numbers."""
 
@@ -126,7 +126,7 @@ class PlainExp(Plain):
     ARITHMETIC = arithmetic("exp", float32=float_functions.exp)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainLog(Plain):
     """Natural logarithm of real numbers; -infinity for 0, NaN for x < 0."""
 
@@ -135,7 +135,7 @@ class PlainLog(Plain):
     ARITHMETIC = arithmetic("log", float32=float_functions.log)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainSqrt(Plain):
     """Square root of real numbers, correctly rounded; NaN for x < 0."""
 
@@ -143,7 +143,7 @@ class PlainSqrt(Plain):
     ARITHMETIC = arithmetic("sqrt", float32=float_functions.square_root)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainRsqrt(Plain):
     """The reciprocal square root of real numbers."""
 
@@ -151,7 +151,7 @@ class PlainRsqrt(Plain):
     ARITHMETIC = arithmetic("rsqrt", float32=float_functions.inverse_square_root)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainElu(Plain):
     """The exponential linear unit of real numbers."""
 
@@ -164,7 +164,7 @@ def _hard_swish(x: Floats) -> Floats:
     return x * np.minimum(raised, np.float32(6)) / np.float32(6)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainHardSwish(Plain):
     """x * clip(x + 3, 0, 6) / 6, each operation rounded.
 
@@ -173,7 +173,7 @@ class PlainHardSwish(Plain):
     ARITHMETIC = arithmetic("hard_swish", float32=_hard_swish)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainLogistic(Plain):
     """The logistic function of real numbers."""
 
@@ -182,7 +182,7 @@ class PlainLogistic(Plain):
     ARITHMETIC = arithmetic("logistic", float32=float_functions.logistic)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainTanh(Plain):
     """The hyperbolic tangent of real numbers."""
 
@@ -210,7 +210,7 @@ def erf(x: Floats) -> Floats:
     return np.where(np.isnan(x), x, np.where(x < 0, -found, found))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainErf(Plain):
     """The error function; created from ONNX's Erf and Gelu on real numbers."""
 
@@ -218,7 +218,7 @@ class PlainErf(Plain):
     ARITHMETIC = arithmetic("erf", float32=erf)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainErfc(Plain):
     """The complementary error function; created from TFLite's GELU on real numbers."""
 
@@ -226,7 +226,7 @@ class PlainErfc(Plain):
     ARITHMETIC = arithmetic("erfc", float32=float_functions.erfc)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainRelu(Plain):
     """Clamp of real numbers; NaN stays."""
 
@@ -245,7 +245,7 @@ class PlainRelu(Plain):
         return Kernel("relu_f32", params, (("bounds", bounds),), by_rows=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainAdd(Clamped):
     """Sum of two tensors of plain numbers."""
 
@@ -253,7 +253,7 @@ class PlainAdd(Clamped):
     ARITHMETIC = arithmetic("add", int32=np.add, float32=np.add)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainSub(Clamped):
     """Difference of two tensors of plain numbers."""
 
@@ -261,7 +261,7 @@ class PlainSub(Clamped):
     ARITHMETIC = arithmetic("sub", int32=np.subtract, float32=np.subtract)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainMul(Clamped):
     """Product of two tensors of plain numbers."""
 
@@ -269,7 +269,7 @@ class PlainMul(Clamped):
     ARITHMETIC = arithmetic("mul", int32=np.multiply, float32=np.multiply)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainDiv(Clamped):
     """Quotient of two tensors of real numbers.
 
@@ -289,7 +289,7 @@ def _smaller(a: Array, b: Array) -> Array:
     return np.where(a < b, a, b)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainMaximum(Plain):
     """Element-wise maximum of two tensors of plain numbers; b where one is NaN."""
 
@@ -298,7 +298,7 @@ class PlainMaximum(Plain):
     ARITHMETIC = arithmetic("maximum", int32=_larger, float32=_larger)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainMinimum(Plain):
     """Element-wise minimum of two tensors of plain numbers; b where one is NaN."""
 
@@ -311,7 +311,7 @@ def _sloped(a: Floats, b: Floats) -> Floats:
     return np.where(a < 0, a * b, a)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainPRelu(Plain):
     """a, or a * b where a is below zero; NaN stays.
 
@@ -326,7 +326,7 @@ def _squared(a: Array, b: Array) -> Array:
     return np.square(np.subtract(a, b))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainSquaredDifference(Plain):
     """The square of the difference of two tensors of plain numbers."""
 
@@ -344,7 +344,7 @@ def _power(a: Floats, b: Floats) -> Floats:
     return np.where(b == 0, np.float32(1), signed)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Power(Plain):
     """Element-wise power of real numbers; inputs may be broadcast."""
 
@@ -367,7 +367,7 @@ def _quotient_floor(a: Array, b: Array) -> Array:
     return np.floor(a.astype(np.float64) / b.astype(np.float64)).astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FloorDiv(Plain):
     """Element-wise quotient, rounded towards minus infinity; inputs may be broadcast."""
 
@@ -383,7 +383,7 @@ def _remainder(a: Array, b: Array) -> Array:
     return np.where(b == 0, a, wide).astype(np.int32)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FloorMod(Plain):
     """Element-wise remainder with the sign of the divisor; inputs may be broadcast."""
 
@@ -402,7 +402,7 @@ def _floored_remainder(a: Floats, b: Floats) -> Floats:
     return np.where((found != 0) & ((a < 0) != (b < 0)), found + b, found)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainMod(Plain):
     """The remainder of real numbers, with the sign of the dividend, or of the divisor if `floored`;
     NaN for the divisor 0."""

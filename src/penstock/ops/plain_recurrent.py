@@ -14,10 +14,11 @@ Source: ONNX operator specification, RNN, LSTM and GRU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.op import Kernel, Params, Site, Table
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Limits
@@ -27,7 +28,7 @@ from penstock.opkit.recurrence import Gates, PlainRecurrence, products
 from penstock.ops.dynamic_range import steps_of_rows
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainRnn(PlainRecurrence):
     """hidden' = tanh(x + r hidden), or its positive part with `rectified`."""
 
@@ -45,7 +46,7 @@ class PlainRnn(PlainRecurrence):
         return (("rectified", int(self.rectified)),)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainGru(PlainRecurrence):
     """Gates: update, reset, candidate.
 
@@ -87,7 +88,7 @@ class PlainGru(PlainRecurrence):
         return 4 * units + 2 * QUAD
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainLstm(PlainRecurrence):
     """Gates: input, output, forget, candidate.
 

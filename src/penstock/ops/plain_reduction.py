@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
@@ -44,7 +44,7 @@ class ReductionFunction(Enum):
     SUM = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainReduction(Reduction):
     """The maximum, minimum, product or sum along axes."""
 

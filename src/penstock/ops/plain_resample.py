@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -46,7 +46,7 @@ MOST_JOINT_TAPS = 4
 the other takes fewer."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealTaps:
     """The sums along one axis: by output index, the input index and the weight of each tap."""
 
@@ -88,7 +88,7 @@ class RealTaps:
         return fitted(reads, Fraction(extent, self.outputs))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainResample(OperatorDefaults):
     """Each output row and column is a weighted sum of input rows and columns.
 

@@ -10,7 +10,7 @@ of stored elements, divided by their number, rounded half away from zero; `refer
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Made
@@ -106,7 +107,7 @@ def onnx_pooling_windows(node: OnnxNode) -> tuple[Window, Window]:
     return onnx_windows(node, pair(node, "kernel_shape"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Pool(Sliding):
     """Base of average and max pooling, with clamp."""
 
@@ -161,7 +162,7 @@ def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
     return rows.needs((0, 1), shape[1])[1] if one and rows.dilation == 1 else 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _QuantisedPool(ExchangedPair, _Pool):
     """Base of pooling of int8."""
 
@@ -171,7 +172,7 @@ class _QuantisedPool(ExchangedPair, _Pool):
         return replace(kernel, params=(*kernel.params, *self.activation.params(site.output)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PlainPool(_Pool):
     """Base of pooling of real numbers."""
 
@@ -193,7 +194,7 @@ def _require_elements(op: _Pool, x: TensorType) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AveragePool2D(_QuantisedPool):
     """The mean over a sliding window, padding excluded.
 
@@ -244,7 +245,7 @@ class AveragePool2D(_QuantisedPool):
         return Halves(sums, sums.result_type((x,)), AverageLast(counts, self.activation))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnsignedAveragePool2D(AveragePool2D):
     """As AveragePool2D, with halves rounded up: as the mean of uint8 elements is, which are less by
     128 here.
@@ -404,7 +405,7 @@ def _runs(counts: tuple[int, ...]) -> Iterator[Interval]:
         lower = upper
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MaxPool2D(_QuantisedPool):
     """The maximum over a sliding window.
 
@@ -441,7 +442,7 @@ class MaxPool2D(_QuantisedPool):
         return Halves(maxima, total, Slice(start, site.output.shape, step))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainAveragePool2D(_PlainPool):
     """The mean of real numbers under a sliding window: their sum, added in order, divided by their
     number without padding, or by `divisor` unless that is 0."""
@@ -473,7 +474,7 @@ class PlainAveragePool2D(_PlainPool):
         return replace(found, params=(*found.params, ("divisor", self.divisor)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainMaxPool2D(_PlainPool):
     """The largest real number under a sliding window; NaN is passed over."""
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
@@ -55,7 +55,7 @@ UNBOUNDED = 3.0e38
 """Magnitude of a Clip bound that has no effect, as ONNX exporters write it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Definition:
     """`function` of x and the parameters, which are ONNX attributes with these defaults."""
 
@@ -97,7 +97,7 @@ _OWN = tuple(name for name in _DEFINITIONS if name != "Clip")
 """Functions that no other operator computes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealFunction(Lookup):
     """The function with ONNX name `function`, applied to `parameters` in order of definition."""
 

@@ -16,10 +16,10 @@ arithmetic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value, result_of
 from penstock.ir.onnx_node import OnnxNode
@@ -49,7 +49,7 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealHidden(LastChannels):
     """The hidden state, quantised, in the rows that a recurrent layer computes.
 
@@ -110,7 +110,7 @@ def names(states: int, *names: str) -> Mapping[str, OnnxName]:
     return onnx(OnnxName(AxisOrder.MODEL, real_inputs=inputs, floats=True), *names)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Layer:
     """A layer of the model.  `backwards`: for each direction, whether it starts at the end;
     `batch_first`: the attribute `layout`."""
@@ -370,7 +370,7 @@ def _of_direction(layer: _Layer, rows: Value, k: int, name: str, d: int) -> Iter
     yield Made(Reshape(shape), (rows,), Value(f"{name}/one", rows.type.with_shape(shape)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gru(RealRecurrence):
     """A layer of gated recurrent units (GRU) on real numbers, one output row for each time step.
 
@@ -439,7 +439,7 @@ PEEPHOLES = 7
 """Position of an input."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealLstm(RealRecurrence):
     """A layer of long short-term memory (LSTM) on real numbers, one row for each time step.
 

@@ -12,11 +12,11 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import cast
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, OperatorDefaults
@@ -29,7 +29,7 @@ FromForeign = Callable[[ForeignNode], Iterable[Made]]
 FromOnnx = Callable[[OnnxNode], Iterable[Made]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorFile:
     """One operator file: its operators and the functions that import nodes."""
 

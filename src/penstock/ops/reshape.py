@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Node, Value
@@ -23,7 +24,7 @@ from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reshape(FollowingAxes):
     """Changes the shape without moving data.
 
@@ -93,7 +94,7 @@ def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int],
     return tuple((axis, here[key]) for key, axis in there.items() if key in here)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape(OperatorDefaults):
     """The shape of a tensor, a constant at compile time.
 

@@ -11,12 +11,12 @@ single precision.  ONNX operator specification, Resize.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, round_half_away
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Made
@@ -63,7 +63,7 @@ WEIGHT_BITS = 11
 LARGEST_WEIGHT = 2**15 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taps:
     """The sums along one axis.
 
@@ -107,7 +107,7 @@ class Taps:
         return fitted(reads, Fraction(extent, len(self.first)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resample(ExchangedPair, OperatorDefaults):
     """Each output row and column is a weighted sum of adjacent input rows and columns.
 
@@ -267,7 +267,7 @@ MOST_POSITIONS = 2**20
 """Rows or columns, at most, for positions to fit int32."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Axis:
     """Output index o samples position o * scale + offset of an input axis of `extent`."""
 
@@ -309,7 +309,7 @@ def _resized(inputs: Types, rows: int, columns: int) -> tuple[int, int, int, int
     return n, rows, columns, channels
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Bilinear(OperatorDefaults):
     """Base of bilinear interpolation of rows and columns."""
 
@@ -377,7 +377,7 @@ class _Bilinear(OperatorDefaults):
         return rows, _Axis.of(width, self.columns, self.sampling)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResizeBilinear(ExchangedPair, _Bilinear):
     """Resizes rows and columns by bilinear interpolation.
 
@@ -392,7 +392,7 @@ class ResizeBilinear(ExchangedPair, _Bilinear):
     RELAY = relay("image.resize2d")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _RealAxis(_Axis):
     """As _Axis, with positions in single precision."""
 
@@ -417,7 +417,7 @@ class _RealAxis(_Axis):
         return before, after, positions - before.astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnsignedResizeBilinear(_Bilinear):
     """As ResizeBilinear, in single precision: as for uint8 elements, which are less by 128 here.
     Its roundings differ if rows and columns are exchanged.
@@ -461,7 +461,7 @@ def _is_nearest(attributes: Mapping[str, object]) -> bool:
     return attributes.get("mode", "nearest") == "nearest"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResizeNearest(ExchangedPair, Selection):
     """Resizes rows and columns by nearest-neighbour sampling.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from penstock.fixedpoint import (
     multiply,
     rounding_shift,
 )
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
@@ -69,7 +70,7 @@ FINE_PROBABILITIES = Quantisation((1 / 65536,), (-32768,))
 """Of int16; outputs of a finer scale than `PROBABILITIES` are rounded from these."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Softmax(RowVectors):
     """Softmax over the last axis, in fixed point.
 
@@ -118,7 +119,7 @@ class Softmax(RowVectors):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainSoftmax(RowVectors):
     """exp(beta * x) over its sum along the last axis, of real numbers."""
 
@@ -191,7 +192,7 @@ LOGARITHM_SHIFT = 31 - DIFFERENCE_BITS - 4
 """From Q5.26 to sixteenths."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogSoftmax(RowVectors):
     """Logarithm of the softmax along the last axis, x - log(sum(exp(x))).
 
@@ -233,7 +234,7 @@ def _bounded_differences(site: Site) -> Int64s:
     return np.maximum(scaled_differences(site.inputs[0].scale), -(1 << 30))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainLogSoftmax(RowVectors):
     """Logarithm of the softmax of real numbers."""
 
@@ -267,7 +268,7 @@ MOST_SQUARES = (2**31 - 1) // 255**2
 """Elements of a vector whose squares are sure to add up in 32 bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class L2Normalization(RowVectors):
     """Divides vectors along the last axis by their Euclidean norm.
 
@@ -290,7 +291,7 @@ class L2Normalization(RowVectors):
         return Kernel("l2_normalization_s8", (*params(site), zero), by_rows=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainL2Normalization(RowVectors):
     """Real numbers over their Euclidean norm along the last axis, which counts as `LEAST_NORM` at
     least.

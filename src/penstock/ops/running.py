@@ -11,11 +11,11 @@ share storage (`Kernel.accumulates`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.op import (
     Arrays,
@@ -41,7 +41,7 @@ ROW = Window(1)
 """Each row of the output finds its part in one row of the input."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Halves:
     """A reduction split in two: `running` computes `total` from the inputs, `last` the output."""
 
@@ -148,7 +148,7 @@ def average(
     return np.clip(mean, *bounds).astype(np.int8)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunningSum(_UnderColumns):
     """Running sum over rows, under windows along columns.
 
@@ -179,7 +179,7 @@ class RunningSum(_UnderColumns):
         return Kernel("running_sum_s8", params, by_rows=True, recurrent=True, accumulates=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunningMax(_UnderColumns):
     """Running maximum over rows, under windows along columns, with clamp.
 
@@ -212,7 +212,7 @@ class RunningMax(_UnderColumns):
         return Kernel("running_max_s8", params, by_rows=True, recurrent=True, accumulates=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunningProduct(OperatorDefaults):
     """Running sum over rows of weighted inputs, starting with a bias.
 
@@ -286,7 +286,7 @@ class RunningProduct(OperatorDefaults):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AverageLast(_OfLastRow):
     """Divides the last row of sums by the number of summed elements.
 
@@ -327,7 +327,7 @@ class AverageLast(_OfLastRow):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequantiseLast(_OfLastRow, SumRequantisation):
     """Requantises the last row of accumulators.
 

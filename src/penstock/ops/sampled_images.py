@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -75,7 +75,7 @@ def _pixels(new: RealNodes, x: Value) -> Value:
     return new.reshape(new.apply(Transpose(last), x), (batch * math.prod(extents), channels))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tap:
     """One of the indices along an axis that a position reads: the index and its weight; None: 1."""
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -52,7 +52,7 @@ class Reduction(Enum):
     MIN = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScatterNd(OperatorDefaults):
     """A copy of a tensor into which slices are written at computed positions."""
 

@@ -10,10 +10,11 @@ REVERSE_V2: all are slices; a reshape follows where axes are dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import ne
 from typing import Self
 
+from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Node, Value
@@ -101,7 +102,7 @@ def item_of_split(node: Node, nodes: Iterable[Node]) -> int | None:
     return None if rest or shape[axis] % op.shape[axis] else item
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slice(Selection):
     """Box of `shape` that starts at index `start` with stride `step` along each axis."""
 

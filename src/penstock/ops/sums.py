@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from penstock.fixedpoint import multiply
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -61,7 +62,7 @@ from penstock.ops.running import Halves, RequantiseLast, RunningSum
 from penstock.ops.slice import Slice
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ScaledTotal(AlongAxes):
     """Base of Mean and Sum: a sum along axes, requantised.
 
@@ -137,7 +138,7 @@ _NORMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainSum(Reduction):
     """The sum of real numbers along axes, and ONNX's norms, which are made of it.
 
@@ -322,7 +323,7 @@ def _covers_image(op: Mean, site: Site) -> bool:
     return site.inputs[0].rank == 4 and op.axes == (1, 2)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mean(_ScaledTotal):
     """The mean along axes.
 
@@ -368,7 +369,7 @@ def _mean(node: OnnxNode, axes: Axes) -> Iterable[Made]:
         yield node.made(Mean(axes), node.input(0))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sum(_ScaledTotal):
     """The sum along axes.
 

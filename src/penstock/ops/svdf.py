@@ -10,11 +10,12 @@ Source: TFLite Micro, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, wrap_int32
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -48,7 +49,7 @@ from penstock.ops.sums import PlainSum
 from penstock.ops.transpose import Transpose
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SvdfFeature(FollowingAxes):
     """One time step of the queue of an SVDF, a weighted sum of the inputs per filter.
 
@@ -116,7 +117,7 @@ STATE = 4
 STATES = (DType.INT8, DType.INT16)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SvdfTime(OperatorDefaults):
     """SVDF layer; weighted sums over its state, the last outputs of SvdfFeature.
 

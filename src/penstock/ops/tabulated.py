@@ -7,10 +7,10 @@ y  as x       int8 or uint8
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Site, Types
@@ -22,7 +22,7 @@ from penstock.opkit.lookup import ELEMENTS, Lookup
 from penstock.ops.conversions import EIGHT_BITS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElementTable(Lookup):
     """A function of one int8 variable, given by its 256 results.
 
@@ -60,7 +60,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield node.made(ElementTable(node.integers("results")), node.input(0))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """An element-wise operator of a chain.
 
@@ -74,7 +74,7 @@ class Step:
     zero_point: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tabulated(Lookup):
     """A chain of operators on one 8-bit element, computed by a 256-entry table.
 

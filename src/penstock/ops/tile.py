@@ -10,11 +10,12 @@ FILL and ZEROS_LIKE, which repeat a number (`kernels/fill.cc`, `kernels/zeros_li
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_entries
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
@@ -27,7 +28,7 @@ from penstock.opkit.nodes import requantised, reshaped
 from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, StridedMap, listed_type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile(Selection):
     """Repeats the input `multiples` times along each axis."""
 

@@ -11,10 +11,10 @@ Source: ONNX operator specification, TopK; TFLite TOPK_V2 (`kernels/topk_v2.cc`)
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
@@ -31,7 +31,7 @@ from penstock.ops.integer_pairs import ADD, INTEGERS
 from penstock.ops.scatter import at_places
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopIndices(FollowingAxes):
     """Indices of the `count` largest elements along the last axis, or of the smallest ones."""
 

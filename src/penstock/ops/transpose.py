@@ -9,8 +9,8 @@ Source: TFLite TRANSPOSE; `reference/transpose.h`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_entries, is_image
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import Kernel, Site
@@ -19,7 +19,7 @@ from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transpose(Rearrangement):
     """Permutes the axes of a tensor.
 
@@ -47,7 +47,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(Transpose(order), (node.input(0),), node.output())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExchangeAxes(Rearrangement):
     """Exchanges rows and columns of an image, in place where possible.
 

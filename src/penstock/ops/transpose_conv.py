@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Made
@@ -73,7 +73,7 @@ WEIGHTS_ORDER = (1, 2, 3, 0)
 """From (C, O / G, K, L), as ONNX has weights, to (O / G, K, L, C)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spread:
     """Window along one axis: input index i and tap k in [0, size) contribute to output index
     i * stride - before + k; the output has `outputs` elements."""
@@ -109,7 +109,7 @@ class Spread:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Transposed(WeightedOp):
     """Shapes, regions and work of a transposed convolution."""
 
@@ -193,7 +193,7 @@ def _is_along_one_axis(op: _Transposed, site: Site) -> bool:
     return (height, rows) == (1, 1) or (width, columns) == (1, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TransposeConv(ExchangedPair, _Transposed, Layer):
     """Transposed convolution with bias, requantisation and clamp."""
 
@@ -220,7 +220,7 @@ class TransposeConv(ExchangedPair, _Transposed, Layer):
         return self.layer_kernel(site, "transpose_conv_s8", self.window_params(site))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainTransposeConv(_Transposed, PlainLayer):
     """Transposed convolution of real numbers with bias and clamp."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Params, Site
@@ -120,7 +120,7 @@ _FUNCTIONS: Mapping[AngleFunction, Callable[[Floats], Floats]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trigonometric(Plain):
     """sin, cos or atan of real numbers."""
 
@@ -144,7 +144,7 @@ class Trigonometric(Plain):
         return Kernel(found.name, params, by_rows=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sign(Plain):
     """1, 0 or -1 by the sign of a real number; NaN stays."""
 

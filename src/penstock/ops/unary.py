@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from penstock.fixedpoint import (
     quantise_multiplier,
     rounding_shift,
 )
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
@@ -99,7 +99,7 @@ class _Function(Lookup, ABC):
         """The function of a real number, in double precision."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Abs(_Function):
     """The absolute value, with requantisation.
 
@@ -119,7 +119,7 @@ class Abs(_Function):
         return abs(r)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exp(_Function):
     """The exponential function.
 
@@ -140,7 +140,7 @@ class Exp(_Function):
         return math.exp(r)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Log(Lookup):
     """Natural logarithm.
 
@@ -156,7 +156,7 @@ class Log(Lookup):
         return sampled(lambda real: float32(math.log(real)) if real > 0 else least, x, y)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sqrt(Lookup):
     """Square root.
 
@@ -177,7 +177,7 @@ RSQRT_BITS = 20
 """Extra bits of reciprocal roots."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rsqrt(Lookup):
     """Reciprocal square root.
 
@@ -200,7 +200,7 @@ class Rsqrt(Lookup):
         return saturated(np.where(centred > 0, scaled, 127))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Logistic(_Function):
     """1 / (1 + exp(-x)).
 
@@ -223,7 +223,7 @@ class Logistic(_Function):
         return real_sigmoid(r)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tanh(_Function):
     """The hyperbolic tangent.
 
@@ -244,7 +244,7 @@ class Tanh(_Function):
         return math.tanh(r)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Elu(_Function):
     """The exponential linear unit.
 
@@ -271,7 +271,7 @@ _SQRT_TWO_OVER_PI = float32(math.sqrt(2.0 / math.pi))
 _CUBIC = float32(0.044715)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gelu(_Function):
     """x times the standard normal distribution function of x, or its approximation by tanh.
 
@@ -306,7 +306,7 @@ def _gelu_by_tanh(x: float) -> float:
     return float32(float32(0.5 * x) * float32(1.0 + float32(math.tanh(argument))))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeakyRelu(_Function):
     """Multiplies negative values by a constant, with requantisation.
 
@@ -337,7 +337,7 @@ FINER = 128
 """HardSwish scales the input by this factor before it multiplies."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HardSwish(_Function):
     """x * clamp(x + 3, 0, 6) / 6.
 
@@ -412,7 +412,7 @@ _CLAMPS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Relu(Lookup):
     """Clamp to a real interval, with requantisation.
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import pkgutil
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module, resources
 from importlib.util import find_spec
@@ -37,6 +37,7 @@ from penstock.backends.cores.common.layer import (
 )
 from penstock.errors import TargetError, UsageError, did_you_mean
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.hardware.faults import closest, shown, wrong_field
 from penstock.hardware.load import load_target
 from penstock.hardware.target import Target
@@ -55,7 +56,7 @@ def no_odd_cycles(kernel: Kernel) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CycleModel:
     """Cycles of kernels on the cores of a family.
 
@@ -114,7 +115,7 @@ def no_condition(op: Op, site: Site) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoreFamily:
     """Processor cores that run the same kernels.
 
@@ -263,7 +264,7 @@ def _wrong_core(core: str, family: CoreFamily, file: str) -> TargetError:
 # Selection of the kernels that compute a node on a processor core.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SelectedKernels:
     """The kernel of a node and, if it needs scratch memory, a fallback kernel without scratch.
 

@@ -26,6 +26,7 @@ from penstock.backends.offloaded import Offloaded
 from penstock.backends.op_strategy import ABOVE_0, Roofline, StrategyFunction, is_figure
 from penstock.backends.pattern import Pattern
 from penstock.errors import BackendError, UsageError
+from penstock.frozen import frozen
 from penstock.hardware.quantities import parse_size
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.program.program import Driver
@@ -212,7 +213,7 @@ Sources = Files | Callable[..., Files]
 Includes = str | Callable[..., str]  # C text, or a function that returns it, like `Sources`.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegisteredPattern:
     """A pattern as `_register_pattern` receives it."""
 
@@ -222,7 +223,7 @@ class RegisteredPattern:
     wide_weights: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegisteredStrategy:
     """A strategy function and the composites (matched nodes as single nodes) to which it applies.
 
@@ -235,7 +236,7 @@ class RegisteredStrategy:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegisteredCodegen:
     """The arguments of `_register_codegen`: how commands are generated.
 
@@ -256,7 +257,7 @@ class RegisteredCodegen:
     sources: SourceFiles | Callable[..., Files] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RegisteredMemory:
     """A memory whose size and bandwidth may depend on the accelerator's attributes.
 

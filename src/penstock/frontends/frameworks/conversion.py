@@ -17,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
@@ -28,6 +27,7 @@ from penstock.errors import ModelError, ToolError, UnsupportedError
 from penstock.frontends.frameworks.child import MODEL, RESULTS, SAMPLES, Task
 from penstock.frontends.frameworks.framework import Framework
 from penstock.frontends.reading import Reading
+from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.ir.tensor import Array
 
@@ -120,7 +120,7 @@ def _check_extents(inputs: Sequence[Border], path: Path) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Process:
     """The process of a framework that has a model to load, and then one task, see `child`.
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import io
 import zipfile
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import ModelError
 from penstock.frontends.other_formats import looks_like_onnx, other_format
 from penstock.frontends.suffixes import KERAS_SUFFIX, PT2_SUFFIX
 from penstock.frontends.tflite import looks_like_tflite
+from penstock.frozen import frozen
 
 ZIP_MARK: Final = b"PK\x03\x04"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Framework:
     """A framework whose files are converted.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from penstock.frontends.frameworks.child import Foreign, outputs_of, serve
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KerasModel:
     """A Keras model.  The converted one has a batch of 1 where it is open."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.frontends.frameworks.child import Foreign, outputs_of, serve
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PyTorchProgram:
     """A program that torch.export has made."""
 

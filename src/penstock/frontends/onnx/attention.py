@@ -14,20 +14,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.folding import whole
+from penstock.frozen import frozen
 
 CONTRIBUTED = "com.microsoft.Attention"
 _EXCLUDED = np.finfo(np.float32).min
 """What is added to scores of later positions."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Heads:
     """The operands of attention, each (batch, heads, positions, size).
 

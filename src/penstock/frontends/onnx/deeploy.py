@@ -36,6 +36,7 @@ from penstock.frontends.onnx.file import Border, File, FileNode
 from penstock.frontends.onnx.folding import listed_axes, whole, wrong
 from penstock.frontends.onnx.functions import shapes_of
 from penstock.frontends.onnx.operators import CAST, DEQUANTISE, EIGHT_BITS, MOVING, QUANTISE
+from penstock.frozen import frozen
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.operator_facts import OnnxName
@@ -91,7 +92,7 @@ def _shapes(file: File, extents: Mapping[str, int]) -> Mapping[str, tuple[int, .
     return shapes_of(replace(file, nodes=tuple(nodes)), extents)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Bounds:
     """Smallest and largest integer of a tensor, both inclusive."""
 
@@ -121,7 +122,7 @@ class _Bounds:
         return _Bounds(int(values.min()), int(values.max()))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Bytes:
     """Real numbers that DequantizeLinear yields from elements of 8 bits, with scale 1."""
 
@@ -130,7 +131,7 @@ class _Bytes:
     bounds: _Bounds
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Function:
     """A function of elements of 8 bits that is not computed yet: its values for the elements of
     their type, in ascending order."""
@@ -143,7 +144,7 @@ class _Function:
         return _Bounds.of(self.values)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sums:
     """Sums of products of a layer, times `factor`, that are not computed yet.
 
@@ -169,7 +170,7 @@ class _Sums:
         return _Bounds(-most, most)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Wide:
     """A tensor of int32."""
 

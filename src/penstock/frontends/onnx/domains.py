@@ -34,6 +34,7 @@ from penstock.frontends.onnx.operators import (
     SAME,
     SHAPES,
 )
+from penstock.frozen import frozen
 from penstock.ir.operator_facts import OnnxName
 from penstock.ir.tensor import FILE_TYPES, Array, Quantisation, TensorType
 
@@ -47,7 +48,7 @@ LARGEST = 3.0e38  # Magnitude from which on a bound has no effect, as exporters 
 EXACTLY = 1e-4  # Steps by which a number may miss an element: the rounding of constants to float32.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealStorage:
     """The quantisations under which a tensor of real numbers is stored.
 
@@ -69,7 +70,7 @@ class RealStorage:
         return wanted if wanted in self.rounded else self.exact
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealChain:
     """Element-wise nodes, in order, whose last one computes a tensor from `source` alone."""
 
@@ -77,7 +78,7 @@ class RealChain:
     nodes: tuple[FileNode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Domains:
     """The domain of each computed tensor, by name.
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.frontends.onnx.definitions import Define, Definition
+from penstock.frozen import frozen
 
 MOST_STACKED = 2  # Axes before the matrices of a product.
 
 _EQUATION = re.compile(r"[A-Za-z.,]*(->[A-Za-z.]*)?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Labelled:
     """A tensor; each axis has a label."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 from pathlib import Path
@@ -25,6 +25,7 @@ from onnx import helper, numpy_helper, version_converter
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.onnx.operators import operator_schema
 from penstock.frontends.reading import Reading, printable
+from penstock.frozen import frozen
 from penstock.ir.foreign import Attribute
 from penstock.ir.tensor import Array
 from penstock.limits import ENTRY_BYTES, NODE_BYTES, SizeLimitError, take
@@ -212,7 +213,7 @@ _DAMAGE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subgraph:
     """A graph in an attribute of a node, such as a branch or the body of a loop."""
 
@@ -229,7 +230,7 @@ class Subgraph:
         return tuple(dict.fromkeys(name for name in read if name not in written))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileNode:
     """A node; inputs and outputs by name, "" for absent ones.  What its subgraphs read are its last
     inputs."""
@@ -243,7 +244,7 @@ class FileNode:
     graphs: Mapping[str, Subgraph] = field(default_factory=dict[str, Subgraph])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Border:
     """An input or output of the model; `shape` has extents, or names of symbolic dimensions."""
 
@@ -252,7 +253,7 @@ class Border:
     shape: tuple[int | str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class File:
     """A model: nodes in the file's order; floating-point constants are float32."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from penstock.frontends.onnx.presentation import Presenter, check_interface
 from penstock.frontends.onnx.rewrites import folded_constants, living, rewritten
 from penstock.frontends.onnx.tensors import Order, OrderedTensor, Tensors, channels_last, own
 from penstock.frontends.reading import Reading
+from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.ir.foreign import EXPORT_FOR_INFERENCE, MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value
@@ -61,7 +62,7 @@ from penstock.ops.tabulated import ElementTable
 from penstock.ops.transpose import Transpose
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportedModel:
     """The graph of a model; `places` maps names of the model's tensors to the value that holds the
     tensor and the order of its axes."""
@@ -197,7 +198,7 @@ def _not_supported(node: FileNode, help: str = "") -> PenstockError:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Elements:
     """Integer elements of 8 bits that a node selects: their type, element minus stored int8, and
     the quantisation of the values that store them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from penstock.frontends.onnx import folding
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, MOVING, SAME
+from penstock.frozen import frozen
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.graph import Value
 from penstock.ir.tensor import FILE_TYPES, Array, Data, DType, Quantisation, TensorType
@@ -129,7 +130,7 @@ def _parameters(
 SELECTING = (*MOVING, "Expand", "Gather", "Slice", "Split", "Tile")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelConstant:
     """Integers or float32 as the model has them; or, with a `quantisation`, real numbers that a
     DequantizeLinear computes from these elements, of which uint8 has become int8."""

@@ -7,7 +7,7 @@ supplies the inputs in that order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.errors import UnsupportedError, UsageError
 from penstock.frontends.onnx import folding
@@ -16,6 +16,7 @@ from penstock.frontends.onnx.folding import wrong
 from penstock.frontends.onnx.model_constants import ModelConstants
 from penstock.frontends.onnx.tensors import Order, Tensors, channels_last, own
 from penstock.frontends.reading import Reading
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder
@@ -48,7 +49,7 @@ def check_interface(file: File, graph: Graph, reading: Reading) -> None:
 IMAGE_RANK = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Presenter:
     """Turns nodes of the file into `OnnxNode`s.  Their inputs and outputs are names of `tensors` or
     `constants`."""

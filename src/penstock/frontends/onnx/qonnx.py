@@ -12,7 +12,7 @@ Source: QONNX, `docs/qonnx-custom-ops`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.folding import folded, whole, wrong
 from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
@@ -28,7 +29,7 @@ OPSET = 13  # In which the nodes of a definition are evaluated, whatever the mod
 _TO_NEAREST = ("ROUND", "HALF_EVEN")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Integers:
     """The integers that a quantiser yields, and the names of their scales and zero points."""
 
@@ -42,7 +43,7 @@ class _Integers:
         return given.new.made("Clip", x, *map(given.new.constant, bounds))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Storage:
     """The 8-bit element type of integers, and the constants of a QuantizeLinear that yields them:
     scales and zero points along an axis."""
@@ -67,7 +68,7 @@ class _Storage:
         finer.dequantised(new, new.constant(np.ldexp(elements, shift).astype(self.dtype)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Given:
     """The definition of a quantiser of a file."""
 

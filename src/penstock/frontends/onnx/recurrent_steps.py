@@ -10,12 +10,12 @@ Source: ONNX operator specification, LSTM, GRU and RNN; ContribOperators.md of o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import whole
 from penstock.frontends.onnx.operators import DEQUANTISE
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array
 
 MOST_STEPS = 256
@@ -68,7 +68,7 @@ def _functions_of(node: FileNode) -> tuple[str, ...]:
     return tuple(str(name).lower() for name in found) if isinstance(found, tuple) else ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Layer:
     """One direction.
 

@@ -30,6 +30,7 @@ from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import along, folded, listed_axes, whole, wrong
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
+from penstock.frozen import frozen
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.tensor import Array
@@ -96,7 +97,7 @@ def folded_constants(file: File) -> File:
     return new.done()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Quantised:
     """Inputs of an operator on quantised tensors.
 
@@ -391,7 +392,7 @@ def living(file: File) -> File:
     return replace(file, nodes=tuple(reversed(kept)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Readers:
     """Number of readers of each name, outputs of the model included, and its writing node."""
 
@@ -496,7 +497,7 @@ _NO_BIAS = np.zeros((), np.float32)
 LEAST_SCALE = 2.0**-100  # Weights of smaller scales, which dead channels have, are 0.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Weights:
     """Constant weights; `scales` and `points` are those of quantised ones, along `axis` if there
     are several."""

@@ -17,6 +17,7 @@ from itertools import count
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, Quantisation, TensorType
@@ -36,7 +37,7 @@ def channels_last(rank: int) -> Order:
     return (0, *range(2, rank), 1) if rank > 1 else own(rank)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrderedTensor:
     """A value with the order of its axes."""
 
@@ -49,7 +50,7 @@ class OrderedTensor:
         return tuple(self.value.shape[self.order.index(a)] for a in range(len(self.order)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlattenedMatrix:
     """A matrix of the model without a value yet: `source` flattened after axis 0.
 

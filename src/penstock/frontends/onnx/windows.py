@@ -5,11 +5,11 @@ Source: ONNX operator specification, Conv and MaxPool.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 
 from penstock.frontends.onnx.definitions import Definition
 from penstock.frontends.onnx.folding import whole
+from penstock.frozen import frozen
 from penstock.opkit.sliding import AUTO_PADS
 
 Ints = tuple[int, ...]
@@ -17,7 +17,7 @@ MOST_TAPS = 256
 """Largest number of elements under a window: each is a node that selects elements."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Windows:
     """`counts` windows of `sizes` elements along each axis, after padding."""
 

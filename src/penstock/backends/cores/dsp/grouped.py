@@ -9,7 +9,6 @@ convolution.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from penstock.backends.cores.dsp.packing import (
     window_order,
 )
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit import sliding
@@ -35,7 +35,7 @@ MOST_MERGED = 4
 GroupedOp = Conv2D | DepthwiseConv2D
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChannelGroups:
     """The channel groups of a convolution.
 

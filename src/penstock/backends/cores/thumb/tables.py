@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.fixedpoint import Int64s, wrap_int32
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array
 from penstock.requantisation.clamped import ClampedForm
 
@@ -68,7 +69,7 @@ class ThumbLayer:
         return wrap_int32(np.array(words, np.int64)).astype("<i4").tobytes()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackedPairs:
     """Weights and requantisation constants of a convolution, packed in pairs of output channels.
 

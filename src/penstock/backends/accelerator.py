@@ -21,6 +21,7 @@ from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
+from penstock.ir.tensor import Ints
 from penstock.program.program import Command, Driver, Parts, Program
 from penstock.scheduling.model.parts import CpuFallback as CpuFallback
 from penstock.tiling.nest import Tiler
@@ -170,7 +171,7 @@ class RegionNumbers:
     memories: the numbers of the writable memories, in the order of the target."""
 
     constants: int
-    memories: tuple[int, ...]
+    memories: Ints
 
 
 @frozen
@@ -185,7 +186,7 @@ class JoinedStreams:
         the offset at which the part of each call ends, and what `submit` receives after the size.
     """
 
-    encoder: Callable[..., tuple[bytes, tuple[int, ...]]]
+    encoder: Callable[..., tuple[bytes, Ints]]
     parts: Parts
 
 

@@ -39,7 +39,7 @@ from penstock.backends.processor_parts import element_type_problem
 from penstock.errors import BackendError
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import other_types
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, Values
 from penstock.ir.verify import verify
 from penstock.opkit.layers import has_wide_weights
 
@@ -433,7 +433,7 @@ class _Search:
     def _composite(self, names: frozenset[str], pattern: str) -> Node:
         nodes = tuple(self.graph.nodes[k] for k in sorted(map(self.position.__getitem__, names)))
         outside = {v.name: v for node in nodes for v in node.inputs if v.name not in names}
-        inputs: tuple[Value, ...] = tuple(outside.values())
+        inputs: Values = tuple(outside.values())
         origins = dict.fromkeys(node.origin for node in nodes if node.origin)
         op = Composite(pattern, self.engine, nodes, tuple(outside))
         return Node(op, inputs, nodes[-1].output, ", ".join(origins))

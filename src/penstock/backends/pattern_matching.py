@@ -24,7 +24,7 @@ from penstock.backends.pattern import (
     type_problem,
 )
 from penstock.frozen import frozen
-from penstock.ir.graph import Node, Value
+from penstock.ir.graph import Node, Value, Values
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.layers import PlainLayer
@@ -254,7 +254,7 @@ class Search:
                         claimed = child.claimed | parent.claimed | between
                         yield _Match(claimed, parent.bindings)
 
-    def read_by(self, claimed: frozenset[str]) -> tuple[Value, ...]:
+    def read_by(self, claimed: frozenset[str]) -> Values:
         """Return the inputs of a sub-graph, except constants: it reads but does not compute them.
 
         claimed: the names of the nodes of the sub-graph."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from penstock.backends.kernel_call import Operand
+from penstock.ir.tensor import Ints
 from penstock.program.expr import Expr, Var
 from penstock.program.program import Address, Command, Loop
 from penstock.tiling.layer import Dimension, LayerOperand
@@ -72,8 +73,8 @@ class ScratchpadTile:
 
     operand: LayerOperand
     base: Expr
-    room: tuple[int, ...]
-    pitches: tuple[int, ...]
+    room: Ints
+    pitches: Ints
     region: tuple[Span, ...]
     box: tuple[Span, ...]
     padding: tuple[Expr, ...]
@@ -125,7 +126,7 @@ class ScratchpadTile:
             memory = memory.address
         return self._pieces(memory, self.base, range(rank), command)
 
-    def _has_rows_of(self, shape: tuple[int, ...], outer: int) -> bool:
+    def _has_rows_of(self, shape: Ints, outer: int) -> bool:
         """Whether row r of a tensor in memory is row r of the tile's tensor.
 
         The tensor in memory may have rows that the layer does not read, if it is a single image.

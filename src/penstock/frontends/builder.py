@@ -26,9 +26,9 @@ from penstock.frontends.calibrated_graph import (
     Weights,
 )
 from penstock.frontends.calibration import quantisation as one_quantisation
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Graph, Value, Values
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.lookup import Numerics
 from penstock.opkit.sliding import Window
@@ -65,7 +65,7 @@ def windows(
     return rows, columns
 
 
-def image(graph: CalibratedGraph, x: Value) -> tuple[int, ...]:
+def image(graph: CalibratedGraph, x: Value) -> Ints:
     """The shape (N, H, W, C) of x.  Raises UsageError for another rank."""
     if x.rank != 4:
         raise graph.usage(f"input has shape {list(x.shape)}, its rank must be 4")
@@ -317,7 +317,7 @@ class GraphBuilder:
 
     def split(
         self, x: Value, parts: int | Sequence[int], axis: int = -1, name: str = "split"
-    ) -> tuple[Value, ...]:
+    ) -> Values:
         """The parts of x along an axis: a number of equal parts, or parts of the given sizes."""
         axis = self._axis(x, axis)
         shape, extent = x.shape, x.shape[axis]
@@ -381,7 +381,7 @@ class GraphBuilder:
             raise self._graph.usage(f"axis is {axis}, must be {-x.rank} to {x.rank - 1}")
         return axis % x.rank
 
-    def _alike(self, xs: Sequence[Value]) -> tuple[Value, ...]:
+    def _alike(self, xs: Sequence[Value]) -> Values:
         """The int8 values in one quantisation, which covers the range of each."""
         if len({x.type.quantisation for x in xs}) == 1:
             return tuple(xs)

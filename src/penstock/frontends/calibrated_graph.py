@@ -16,10 +16,10 @@ from penstock.frontends.calibration import (
     quantisation,
 )
 from penstock.frozen import frozen
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, Value, Values
 from penstock.ir.op import Op, Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import FILE_TYPES, Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Array, Data, DType, Ints, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.opkit.activation import Activation
 from penstock.opkit.layers import Layer
@@ -37,7 +37,7 @@ class OutputCalibration:
     computes."""
 
     op: Op
-    inputs: tuple[Value, ...]
+    inputs: Values
     result: TensorType
     samples: tuple[tuple[Array, ...], ...]
 
@@ -142,9 +142,7 @@ class CalibratedGraph:
             raise self.usage(f'value "{value.name}" was made by another builder')
         return found
 
-    def apply(
-        self, op: Op, inputs: tuple[Value, ...], chosen: Quantisation | None, name: str
-    ) -> Value:
+    def apply(self, op: Op, inputs: Values, chosen: Quantisation | None, name: str) -> Value:
         """Adds an operator.  Its output is quantised as `chosen`, else by `OutputCalibration`."""
         result = self.result(op, tuple(v.type for v in inputs), name)
         elements = tuple(zip(*(self.samples(v) for v in inputs), strict=True))
@@ -153,9 +151,7 @@ class CalibratedGraph:
         output = Value(name, TensorType(result.shape, result.dtype, chosen))
         return self.append(op, inputs, output, calibration.outputs(chosen))
 
-    def append(
-        self, op: Op, inputs: tuple[Value, ...], output: Value, samples: tuple[Array, ...]
-    ) -> Value:
+    def append(self, op: Op, inputs: Values, output: Value, samples: tuple[Array, ...]) -> Value:
         """Adds a node whose output on the calibration inputs is known."""
         self._nodes.append(Node(op, inputs, output, self._where(output.name)))
         self._samples[output.name] = samples
@@ -181,7 +177,7 @@ class CalibratedGraph:
         help = f"one of: {', '.join(allowed)}" if allowed else "see the method's docstring"
         return UsageError("usage-101", what, where=self._where(""), help=help)
 
-    def graph(self, outputs: tuple[Value, ...]) -> Graph:
+    def graph(self, outputs: Values) -> Graph:
         """The graph of all nodes added so far.  Raises ModelError if it is not valid."""
         graph = Graph(self.name, tuple(self._inputs), outputs, tuple(self._nodes))
         verify(graph)
@@ -222,7 +218,7 @@ class WeightedLayer:
 
     op: Layer
     activation: Activation
-    shape: tuple[int, ...]
+    shape: Ints
     axis: int
     per_channel: bool
 

@@ -22,10 +22,10 @@ import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode, ForeignSubgraph, Made
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, Values
 from penstock.ir.op import Site
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, TensorType
+from penstock.ir.tensor import Array, Data, Ints, TensorType
 from penstock.ops.registry import foreign_names
 
 # Names of the operators that are replaced, and of the attributes that name their subgraphs.
@@ -101,7 +101,7 @@ class _Unroller:
             raise _misfit(node, f"{len(results)} results of a subgraph", len(node.outputs))
         yield from self._named(node, inlined, results)
 
-    def _while(self, node: ForeignNode) -> tuple[list[ForeignNode], tuple[Value, ...]]:
+    def _while(self, node: ForeignNode) -> tuple[list[ForeignNode], Values]:
         condition, body = (self._subgraph(node, name) for name in CONTROL_FLOW["WHILE"])
         carried = tuple(node.input(k) for k in range(len(node.inputs)))
         nodes: list[ForeignNode] = []
@@ -112,7 +112,7 @@ class _Unroller:
             more, carried = self._inlined(body, carried, node)
             nodes += more
 
-    def _if(self, node: ForeignNode) -> tuple[list[ForeignNode], tuple[Value, ...]]:
+    def _if(self, node: ForeignNode) -> tuple[list[ForeignNode], Values]:
         taken = 0 if _truth(node, (node.input(0),), "the condition") else 1
         branch = self._subgraph(node, CONTROL_FLOW["IF"][taken])
         arguments = tuple(node.input(k) for k in range(1, len(node.inputs)))
@@ -122,8 +122,8 @@ class _Unroller:
         return self.subgraphs[node.integer(attribute)]
 
     def _inlined(
-        self, subgraph: ForeignSubgraph, arguments: tuple[Value, ...], caller: ForeignNode
-    ) -> tuple[list[ForeignNode], tuple[Value, ...]]:
+        self, subgraph: ForeignSubgraph, arguments: Values, caller: ForeignNode
+    ) -> tuple[list[ForeignNode], Values]:
         _require_fit(subgraph, arguments, caller)
         self.copies += 1
         self._visit(caller)
@@ -145,7 +145,7 @@ class _Unroller:
             raise _refused(caller, f"runs more than {MOST_NODES} nodes")
 
     def _named(
-        self, node: ForeignNode, inlined: list[ForeignNode], results: tuple[Value, ...]
+        self, node: ForeignNode, inlined: list[ForeignNode], results: Values
     ) -> Iterator[ForeignNode]:
         """The inlined nodes, whose results have the names and origins of the node's outputs."""
         computed = {value.name for inner in inlined for value in inner.outputs}
@@ -169,9 +169,7 @@ def _without_empty_parts(node: ForeignNode) -> ForeignNode:
     return replace(node, inputs=full or node.inputs)
 
 
-def _require_fit(
-    subgraph: ForeignSubgraph, arguments: tuple[Value, ...], caller: ForeignNode
-) -> None:
+def _require_fit(subgraph: ForeignSubgraph, arguments: Values, caller: ForeignNode) -> None:
     """Raises ModelError or UnsupportedError unless the arguments have the subgraph's types."""
     if len(arguments) != len(subgraph.inputs):
         raise _misfit(caller, f"{len(subgraph.inputs)} inputs of a subgraph", len(arguments))
@@ -189,7 +187,7 @@ def _misfit(node: ForeignNode, inner: str, outer: int) -> ModelError:
     )
 
 
-def _truth(node: ForeignNode, answers: tuple[Value, ...], what: str) -> bool:
+def _truth(node: ForeignNode, answers: Values, what: str) -> bool:
     """The truth value of a condition.  Raises UnsupportedError unless it is constant."""
     (answer,) = answers if len(answers) == 1 else (None,)
     if answer is None or answer.data is None or answer.type.elements != 1:
@@ -210,7 +208,7 @@ def _refused(node: ForeignNode, what: str) -> UnsupportedError:
     )
 
 
-def _folded(node: ForeignNode) -> tuple[Value, ...] | None:
+def _folded(node: ForeignNode) -> Values | None:
     """The results of a node that depends on constants and shapes alone, if they are small; else
     None."""
     decode_node = foreign_names().get(node.name)
@@ -288,11 +286,11 @@ def with_known_shapes(node: ForeignNode) -> ForeignNode:
     return node
 
 
-def _inferred(made: Sequence[Made]) -> dict[str, tuple[int, ...]]:
+def _inferred(made: Sequence[Made]) -> dict[str, Ints]:
     """The shapes of the nodes' results, by name.
 
     A reshape to a stated shape that does not fit keeps the shape before it."""
-    known: dict[str, tuple[int, ...]] = {}
+    known: dict[str, Ints] = {}
 
     def current(step: Made) -> tuple[TensorType, ...]:
         return tuple(x.type.with_shape(known.get(x.name, x.shape)) for x in step.inputs)

@@ -26,7 +26,7 @@ from penstock.frontends.reading import Reading
 from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.ir.foreign import ForeignModel, ForeignNode, Made
-from penstock.ir.graph import Graph, Node, State, Value, free_name
+from penstock.ir.graph import Graph, Node, State, Value, Values, free_name
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.ops.registry import COPY
@@ -342,9 +342,7 @@ def _named(graph: Graph, role: str, values: Sequence[Value], name: str) -> Value
     return found
 
 
-def _others(
-    graph: Graph, role: str, values: tuple[Value, ...], states: Sequence[Value]
-) -> tuple[Value, ...]:
+def _others(graph: Graph, role: str, values: Values, states: Sequence[Value]) -> Values:
     """The inputs or outputs that belong to no state.  Raises UsageError if there is none."""
     positions = {values.index(state) for state in states}
     found = tuple(value for k, value in enumerate(values) if k not in positions)

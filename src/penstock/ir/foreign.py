@@ -5,7 +5,7 @@ Decoders create it without knowledge of operators; operator files import its nod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import ComputedError, ModelError, UnsupportedError
@@ -178,6 +178,9 @@ class Made:
     output: Value
     assigns: int | None = None
     before: Value | None = None
+
+
+Nodes = Iterable[Made]
 
 
 @dataclass(frozen=True, slots=True)

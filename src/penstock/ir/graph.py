@@ -61,6 +61,9 @@ class Value(Brief):
         return Value(name, self.type.of_region(region), Data.of(elements))
 
 
+Values = tuple[Value, ...]
+
+
 def result_of(op: Op, inputs: Sequence[Value]) -> TensorType:
     """The type, without quantisation, of what an operator computes from values."""
     return op.result_type(tuple(value.type for value in inputs))

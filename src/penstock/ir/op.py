@@ -24,6 +24,8 @@ from penstock.ir.tensor import Array, Data, DType, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[Array, ...]
+Regions = tuple[Region, ...]
+Affines = tuple[Affine, ...]
 """Of the inputs of an operator, in order."""
 
 
@@ -92,6 +94,8 @@ class Table:
 
 Params = tuple[tuple[str, int], ...]
 """Integer members of a kernel's parameter structure, by name."""
+Tables = tuple[tuple[str, Table], ...]
+"""Its array members, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ class Kernel:
 
     name: str
     params: Params = ()
-    tables: tuple[tuple[str, Table], ...] = ()
+    tables: Tables = ()
     constants: tuple[tuple[int, str], ...] = ()
     folded: tuple[int, ...] = ()
     scratch_bytes: int = 0
@@ -222,7 +226,7 @@ class Kernel:
         return (self,) if self.then is None else (self, *self.then.sequence)
 
     @property
-    def every_table(self) -> tuple[tuple[str, Table], ...]:
+    def every_table(self) -> Tables:
         """The tables of all kernels of a call."""
         return tuple(table for kernel in self.sequence for table in kernel.tables)
 
@@ -304,13 +308,13 @@ class Op(Protocol):
         """Elements of region `out` of the output by the reference arithmetic; shape `out.shape`."""
         ...
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         """The region of each input that computing region `out` reads, clipped to the input.
 
         It depends on shapes and element types alone (`Site.bare`)."""
         ...
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         """The affine form of `needs`, one map per input."""
         ...
 

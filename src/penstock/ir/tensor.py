@@ -18,6 +18,8 @@ from penstock.brief import Brief
 from penstock.ir.region import Region
 
 Array = NDArray[Any]
+Ints = tuple[int, ...]
+"""Integers of axes, such as a shape or an order."""
 
 
 class DType(Enum):

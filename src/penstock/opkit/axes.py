@@ -10,9 +10,19 @@ from typing import Self
 
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
-from penstock.ir.op import Arrays, OperatorDefaults, Params, Site, Types, Work, row_count
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    OperatorDefaults,
+    Params,
+    Regions,
+    Site,
+    Types,
+    Work,
+    row_count,
+)
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 
 Sources = tuple[int | None, ...]
@@ -28,20 +38,20 @@ class FollowingAxes(OperatorDefaults):
         """What the axes of each input follow."""
         raise NotImplementedError
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return tuple(
             followed(x.shape, sources, out)
             for x, sources in zip(site.inputs, self.sources(site), strict=True)
         )
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         return tuple(
             followed_affine(x.shape, sources, site.output.rank)
             for x, sources in zip(site.inputs, self.sources(site), strict=True)
         )
 
 
-def followed(shape: tuple[int, ...], sources: Sources, out: Region) -> Region:
+def followed(shape: Ints, sources: Sources, out: Region) -> Region:
     """The region of an input of `shape` that region `out` reads; empty if that is."""
     return Region.of(
         *(
@@ -51,7 +61,7 @@ def followed(shape: tuple[int, ...], sources: Sources, out: Region) -> Region:
     )
 
 
-def followed_affine(shape: tuple[int, ...], sources: Sources, rank: int) -> Affine:
+def followed_affine(shape: Ints, sources: Sources, rank: int) -> Affine:
     """Affine form of `followed` for outputs of a rank."""
     rows = tuple(
         (*(int(source == axis) for axis in range(rank)), extent if source is None else 0)

@@ -19,18 +19,20 @@ from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.op import (
+    Affines,
     Arrays,
     Kernel,
     Op,
     OperatorDefaults,
     Params,
+    Regions,
     Site,
     Table,
     Types,
     row_count,
 )
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.activation import FINITE, Limits
 from penstock.opkit.checks import (
     require,
@@ -44,7 +46,7 @@ RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
 
 
-def result_shape(inputs: Types) -> tuple[int, ...]:
+def result_shape(inputs: Types) -> Ints:
     """The shape to which all inputs broadcast.  Raises ModelError if they do not."""
     shapes = tuple(x.shape for x in inputs)
     shape = _broadcast(shapes)
@@ -62,7 +64,7 @@ def result_shape(inputs: Types) -> tuple[int, ...]:
     return shape
 
 
-def _broadcast(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+def _broadcast(shapes: tuple[Ints, ...]) -> Ints:
     """The shape to which all shapes broadcast.  Raises ModelError if they do not."""
     try:
         shape = np.broadcast_shapes(*shapes)
@@ -83,11 +85,11 @@ class MergedAxes:
     `repeated`: their shapes before axes are merged: as in the model, or that of the result for
         operands that must first be repeated."""
 
-    shapes: tuple[tuple[int, ...], ...]
-    repeated: tuple[tuple[int, ...], ...]
+    shapes: tuple[Ints, ...]
+    repeated: tuple[Ints, ...]
 
 
-def with_merged_axes(shapes: tuple[tuple[int, ...], ...]) -> MergedAxes:
+def with_merged_axes(shapes: tuple[Ints, ...]) -> MergedAxes:
     """Merges neighbouring axes along which the same operands are broadcast, from the first on.
 
     Raises ModelError if the shapes do not broadcast.
@@ -105,9 +107,7 @@ def with_merged_axes(shapes: tuple[tuple[int, ...], ...]) -> MergedAxes:
     return MergedAxes(_merged(every, whole), every)
 
 
-def _merged(
-    shapes: tuple[tuple[int, ...], ...], whole: tuple[int, ...]
-) -> tuple[tuple[int, ...], ...]:
+def _merged(shapes: tuple[Ints, ...], whole: Ints) -> tuple[Ints, ...]:
     """The shapes, with leading axes of extent 1 up to the rank of the result, and axes merged."""
     extents = [(1,) * (len(whole) - len(shape)) + shape for shape in shapes]
     axes = list(zip(*extents, strict=True))
@@ -121,7 +121,7 @@ def _merged(
     return tuple(zip(*axes, strict=True))
 
 
-def _stretched(extents: tuple[int, ...]) -> tuple[bool, ...]:
+def _stretched(extents: Ints) -> tuple[bool, ...]:
     return tuple(extent < max(extents) for extent in extents)
 
 
@@ -141,7 +141,7 @@ def needs(x: TensorType, out: Region) -> Region:
 
 def affine(x: TensorType, out: TensorType) -> Affine:
     """Affine form of `needs`; broadcast axes are constant."""
-    rows: list[tuple[int, ...]] = []
+    rows: list[Ints] = []
     for axis, extent in enumerate(x.shape):
         stretched = extent == 1 and out.shape[axis + out.rank - x.rank] != 1
         row = [0] * (out.rank + 1)
@@ -172,7 +172,7 @@ def input_scalings(*scalings: tuple[int, int]) -> Params:
     return (*multipliers, *((f"shift{k}", shift) for k, (_, shift) in enumerate(scalings)))
 
 
-def in_place(site: Site) -> tuple[int, ...]:
+def in_place(site: Site) -> Ints:
     """Inputs that are not broadcast and have the output's element size."""
     return tuple(
         k
@@ -205,7 +205,7 @@ def width(site: Site) -> Params:
     return (("width", site.output.elements // row_count(site.output.shape)),)
 
 
-def extended(shape: tuple[int, ...]) -> tuple[int, ...]:
+def extended(shape: Ints) -> Ints:
     """The shape extended to rank 4 with axes of extent 1 such that rows are preserved.
 
     >>> extended((9, 8)), extended((5, 9, 8))
@@ -224,10 +224,10 @@ def extended(shape: tuple[int, ...]) -> tuple[int, ...]:
 class Elementwise(OperatorDefaults):
     """Region propagation and work of an element-wise operator."""
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return tuple(needs(x, out) for x in site.inputs)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         return tuple(affine(x, site.output) for x in site.inputs)
 
     def exchanged(self, rank: int) -> Self:
@@ -236,7 +236,7 @@ class Elementwise(OperatorDefaults):
     def cropped(self, site: Site, out: Region) -> Self:
         return self
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
+    def in_place(self, site: Site) -> Ints:
         return in_place(site)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value, result_of
+from penstock.ir.foreign import ForeignNode, Made, Nodes
+from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.op import Op
-from penstock.ir.tensor import Data, DType
+from penstock.ir.tensor import Data, DType, Ints
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Plain, require_output
 from penstock.opkit.checks import require_dtype
@@ -44,7 +44,7 @@ def elementwise_nodes(
     yield Made(op, tuple(viewed), output)
 
 
-def of_merged_axes(op: Op, operands: tuple[Value, ...], output: Value) -> Iterator[Made]:
+def of_merged_axes(op: Op, operands: Values, output: Value) -> Iterator[Made]:
     """Nodes that apply `op` to operands with neighbouring axes merged."""
     merged = broadcast.with_merged_axes(tuple(operand.shape for operand in operands))
     values: list[Value] = []
@@ -62,7 +62,7 @@ def of_merged_axes(op: Op, operands: tuple[Value, ...], output: Value) -> Iterat
     yield from with_shape(op, tuple(values), shape, output)
 
 
-def _repeated(x: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
+def _repeated(x: Value, shape: Ints, name: str) -> tuple[Value, tuple[Made, ...]]:
     """`x` broadcast to a shape, named `name`, and the nodes that repeat it if it is computed."""
     found = Value(name, x.type.with_shape(shape))
     if x.data is not None:
@@ -74,7 +74,7 @@ def _repeated(x: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple
     return found, (*views, Made(Tile(multiples), (source,), found))
 
 
-def typed_nodes(node: ForeignNode, plain: Plain, quantised: Op | None) -> Iterable[Made]:
+def typed_nodes(node: ForeignNode, plain: Plain, quantised: Op | None) -> Nodes:
     """Nodes that apply `plain` if the output has one of its element types, else `quantised`.
 
     Raises UnsupportedError if the output has another element type."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s, multiply, quantise_multiplier
 from penstock.frozen import frozen
-from penstock.ir.op import Site, Table
+from penstock.ir.op import Site, Table, Tables
 from penstock.ir.tensor import Array, TensorType
 from penstock.opkit.layers import require_fitting_sums
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
@@ -110,7 +110,7 @@ class StepScales:
     integer_bits: int
     clip: int
 
-    def tables(self) -> tuple[tuple[str, Table], ...]:
+    def tables(self) -> Tables:
         """Kernel tables of the multipliers: those of products with inputs, then those with the
         hidden state, then `forgotten`, `added` and `shown`."""
         pairs = [self.forgotten, self.added, self.shown]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from penstock.ir.foreign import Attribute, ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.foreign import Attribute, ForeignNode, Made, Nodes
+from penstock.ir.graph import Value, Values
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import DType, Quantisation, TensorType
+from penstock.ir.tensor import DType, Ints, Quantisation, TensorType
 from penstock.opkit.checks import require, require_dtype
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.ops.conversions import Dequantize, Quantize, QuantizeReal
@@ -21,14 +21,12 @@ LATEST_FORM = 18
 """Operator set whose operators the ONNX forms of TFLite nodes follow."""
 
 
-def intermediate(value: Value, shape: tuple[int, ...], label: str) -> Value:
+def intermediate(value: Value, shape: Ints, label: str) -> Value:
     """An intermediate value with the type of `value` and another shape."""
     return Value(f"{value.name}/{label}", value.type.with_shape(shape))
 
 
-def with_shape(
-    op: Op, inputs: tuple[Value, ...], shape: tuple[int, ...], output: Value
-) -> Iterator[Made]:
+def with_shape(op: Op, inputs: Values, shape: Ints, output: Value) -> Iterator[Made]:
     """Nodes that apply `op`, with result of `shape`, and reshape it to the output if needed."""
     if output.shape == shape:
         yield Made(op, inputs, output)
@@ -38,7 +36,7 @@ def with_shape(
     yield Made(Reshape(output.shape), (between,), output)
 
 
-def reshaped(value: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
+def reshaped(value: Value, shape: Ints, name: str) -> tuple[Value, tuple[Made, ...]]:
     """`value` reshaped and named `name`, and the reshape node, if one is necessary."""
     if value.shape == shape:
         return value, ()
@@ -69,7 +67,7 @@ def onnx_form(
     )
 
 
-def in_shape_of_output(node: ForeignNode, nodes: Iterable[Made]) -> Iterator[Made]:
+def in_shape_of_output(node: ForeignNode, nodes: Nodes) -> Iterator[Made]:
     """Nodes of an ONNX form, of which the last computes the output of the TFLite node; a reshape
     follows where that has another shape.
 
@@ -86,7 +84,7 @@ def in_shape_of_output(node: ForeignNode, nodes: Iterable[Made]) -> Iterator[Mad
     yield Made(Reshape(y.shape), (kept,), y)
 
 
-def _with_names_of_constants(nodes: Iterable[Made]) -> Iterator[Made]:
+def _with_names_of_constants(nodes: Nodes) -> Iterator[Made]:
     """The nodes, in which constants that differ have names that differ."""
     known: dict[str, Value] = {}
 

@@ -8,16 +8,16 @@ dequantised inputs, then a quantised output.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from penstock.ir.foreign import Made
-from penstock.ir.graph import Value, result_of
+from penstock.ir.foreign import Made, Nodes
+from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, DType, Quantisation
+from penstock.ir.tensor import Array, DType, Ints, Quantisation
 from penstock.opkit.activation import FINITE, UNLIMITED
 from penstock.opkit.broadcast import RANK, Clamped, Elementwise, with_merged_axes
 from penstock.opkit.checks import require
@@ -70,7 +70,7 @@ class RealNodes:
             return self.typed_constant(value.array, DType.INT32)
         return self.apply(Cast(DType.INT32), value)
 
-    def take(self, made: Iterable[Made]) -> None:
+    def take(self, made: Nodes) -> None:
         """Adds nodes that compute inputs of others."""
         self._made += made
 
@@ -109,7 +109,7 @@ class RealNodes:
         self._made.append(Made(op, inputs, value))
         return value
 
-    def _values(self, operands: tuple[Value | float, ...]) -> tuple[Value, ...]:
+    def _values(self, operands: tuple[Value | float, ...]) -> Values:
         dtype = DType.FLOAT32
         for one in operands:
             dtype = one.dtype if isinstance(one, Value) else dtype
@@ -118,7 +118,7 @@ class RealNodes:
             for one in operands
         )
 
-    def _with_merged_axes(self, op: Op, inputs: tuple[Value, ...]) -> Value:
+    def _with_merged_axes(self, op: Op, inputs: Values) -> Value:
         shapes = tuple(value.shape for value in inputs)
         merged = with_merged_axes(shapes)
         values: list[Value] = []
@@ -129,7 +129,7 @@ class RealNodes:
             values.append(self.reshape(value, shape))
         return self.reshape(self.apply(op, *values), tuple(np.broadcast_shapes(*shapes)))
 
-    def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
+    def reshape(self, value: Value, shape: Ints) -> Value:
         """The value with another shape, of which one extent may be -1: what is left."""
         if -1 in shape:
             rest = -value.type.elements // math.prod(shape)

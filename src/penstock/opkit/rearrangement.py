@@ -16,9 +16,19 @@ import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine, Number
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Regions,
+    Site,
+    Table,
+    Types,
+    row_axis,
+)
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit.checks import require_count
 
 INNER_LOOPS = 3
@@ -32,16 +42,16 @@ class AxisGrouping:
     `splits`: extents of the parts of each input axis, outermost first; parts are numbered across
     axes.  `merges`: numbers of the parts of each output axis, outermost first."""
 
-    splits: tuple[tuple[int, ...], ...]
-    merges: tuple[tuple[int, ...], ...]
+    splits: tuple[Ints, ...]
+    merges: tuple[Ints, ...]
 
     @cached_property
-    def extents(self) -> tuple[int, ...]:
+    def extents(self) -> Ints:
         """Extents of the parts, by part number."""
         return tuple(extent for axis in self.splits for extent in axis)
 
     @cached_property
-    def numbers(self) -> tuple[tuple[int, ...], ...]:
+    def numbers(self) -> tuple[Ints, ...]:
         """Part numbers of each input axis."""
         ends = np.cumsum([len(axis) for axis in self.splits]).tolist()
         return tuple(
@@ -49,15 +59,15 @@ class AxisGrouping:
         )
 
     @property
-    def result_shape(self) -> tuple[int, ...]:
+    def result_shape(self) -> Ints:
         return tuple(math.prod(self.extents[part] for part in axis) for axis in self.merges)
 
-    def within(self, axis: tuple[int, ...], part: int) -> int:
+    def within(self, axis: Ints, part: int) -> int:
         """Number of indices of an axis, given by its part numbers, per index of `part`."""
         return self._within[axis, part]
 
     @cached_property
-    def _within(self) -> Mapping[tuple[tuple[int, ...], int], int]:
+    def _within(self) -> Mapping[tuple[Ints, int], int]:
         return {
             (axis, part): math.prod(self.extents[p] for p in axis[k + 1 :])
             for axis in (*self.numbers, *self.merges)
@@ -70,7 +80,7 @@ class Rearrangement(OperatorDefaults):
 
     __slots__ = ()
 
-    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
+    def layout(self, x: Ints) -> AxisGrouping:
         """The grouping for an input of this shape.  Raises ModelError if the shape does not fit."""
         raise NotImplementedError
 
@@ -84,7 +94,7 @@ class Rearrangement(OperatorDefaults):
         moved = inputs[0].reshape(layout.extents).transpose(order)
         return moved.reshape(layout.result_shape)[out.slices]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         layout = _layout(self, site.inputs[0].shape)
         if out.empty:
             return (Region.whole((0,) * site.inputs[0].rank),)
@@ -99,7 +109,7 @@ class Rearrangement(OperatorDefaults):
             intervals.append((first, last + 1))
         return (Region.of(*intervals),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         layout = self.layout(site.inputs[0].shape)
         rank = len(layout.merges)
         rows: list[tuple[Number, ...]] = []
@@ -141,7 +151,7 @@ class Rearrangement(OperatorDefaults):
 
 
 @lru_cache(maxsize=1024)
-def _layout(op: Rearrangement, x: tuple[int, ...]) -> AxisGrouping:
+def _layout(op: Rearrangement, x: Ints) -> AxisGrouping:
     """The operator's grouping, memoised because schedulers query many regions."""
     return op.layout(x)
 

@@ -23,9 +23,21 @@ import numpy as np
 from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table, Types, Work
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Params,
+    Regions,
+    Site,
+    Table,
+    Tables,
+    Types,
+    Work,
+)
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import (
     require,
     require_count,
@@ -50,12 +62,12 @@ class LastChannels(OperatorDefaults):
 
     __slots__ = ()
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         first = _first_channel(site)
         lower, upper = out.intervals[3]
         return (out.replace(3, (lower + first, upper + first)),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         return (Affine.diagonal((1, 1, 1, 1), offset=(0, 0, 0, _first_channel(site))),)
 
 
@@ -77,7 +89,7 @@ class Recurrence(OperatorDefaults):
     GATES: ClassVar[int]
     STATES: ClassVar[int]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         x, *others = site.inputs
         rows, columns = out.intervals[1:3]
         read = Region.of((0, 1), rows, columns, (0, x.shape[3]))
@@ -86,7 +98,7 @@ class Recurrence(OperatorDefaults):
         constants = (Region.whole(type.shape) for type in others[self.STATES :])
         return read, *((state,) * self.STATES), *constants
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         x, *others = site.inputs
         rows = Affine.diagonal((1, 1, 1, 0), extra=(0, 0, 0, x.shape[3]))
         return rows, *(Affine.constant(type.shape, 4) for type in others)
@@ -236,7 +248,7 @@ class PlainRecurrence(Recurrence):
         require_rank(inputs[0], (4,), "input")
         one, steps, batch, depth = inputs[0].shape
         units, rest = divmod(depth, self.GATES)
-        expected: list[tuple[int, ...]] = [*((batch, units),) * self.STATES, (depth, units)]
+        expected: list[Ints] = [*((batch, units),) * self.STATES, (depth, units)]
         if self.extra:
             expected.append((self.extra * units,))
         require(
@@ -267,7 +279,7 @@ class PlainRecurrence(Recurrence):
             recurrent=True,
         )
 
-    def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
+    def tables(self, r: Array) -> Tables:
         """The kernel's tables: the weights as it reads them, and others."""
         return (("recurrent", Table.of(in_quads(r[None]))),)
 

@@ -7,25 +7,25 @@ y  x with extent 1 along `axes`; a reshape follows where the model drops the axe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from typing import Self
 
 from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_axis
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Params, Site, Types, Work
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import constant_axes, require, require_count, require_int8
 from penstock.opkit.nodes import onnx_form, reshaped, with_shape
 
-Axes = tuple[int, ...]
+Axes = Ints
 
 
 class Reduction(FollowingAxes):
@@ -91,7 +91,7 @@ class Reduction(FollowingAxes):
 class AlongAxes(Reduction):
     """A reduction whose result does not depend on the order of elements."""
 
-    axes: tuple[int, ...]
+    axes: Ints
 
     @property
     def reduced_axes(self) -> Axes:
@@ -101,7 +101,7 @@ class AlongAxes(Reduction):
         return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
 
 
-def reduced(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
+def reduced(shape: Ints, axes: Axes) -> Ints:
     """The shape with extent 1 along the axes."""
     return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
 
@@ -126,7 +126,7 @@ def onnx_form_of(node: ForeignNode, name: str) -> OnnxNode:
     return onnx_form(node, name, node.input(0), axes=axes, noop_with_empty_axes=1)
 
 
-def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Iterable[Made]]) -> Iterator[Made]:
+def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Nodes]) -> Iterator[Made]:
     """Nodes of an ONNX reduction: those that `make` returns for the node and its axes.
 
     Where the input has more than 4 axes, neighbouring ones are merged, before and after.
@@ -162,7 +162,7 @@ def _viewed(node: ForeignNode, axes: Axes) -> tuple[Value, Axes, tuple[Made, ...
     return viewed, merged, made
 
 
-def _merged(shape: tuple[int, ...], axes: Axes) -> tuple[tuple[int, ...], Axes]:
+def _merged(shape: Ints, axes: Axes) -> tuple[Ints, Axes]:
     """The shape with neighbouring axes merged where all or none are reduced, and its reduced axes.
 
     >>> _merged((1, 12, 10, 2, 3), (1, 2, 4))

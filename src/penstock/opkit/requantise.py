@@ -17,9 +17,9 @@ from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s, quantise_multiplier, requantise, wrap_int32
 from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, row_count
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Tables, row_count
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require
 from penstock.requantisation.form import reachable
@@ -51,9 +51,9 @@ class Multipliers:
 
     `addends`: numbers that are added to the products, which are then rounded once; () for none."""
 
-    multipliers: tuple[int, ...]
-    shifts: tuple[int, ...]
-    addends: tuple[int, ...] = ()
+    multipliers: Ints
+    shifts: Ints
+    addends: Ints = ()
 
     @staticmethod
     def of(reals: list[float]) -> Multipliers:
@@ -90,7 +90,7 @@ class Multipliers:
         multiplier, shift, addend = (np.array(part, np.int64) for part in parts)
         return reference_forms(multiplier, shift, addend, zero_point, self.rounding(rounding))
 
-    def tables(self, zero_point: int) -> tuple[tuple[str, Table], ...]:
+    def tables(self, zero_point: int) -> Tables:
         """Kernel tables `multiplier` and `shift`, or `forms` if there are addends."""
         if self.addends:
             return (("forms", form_table(self.forms(zero_point, Rounding.SINGLE))),)

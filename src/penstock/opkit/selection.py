@@ -17,9 +17,19 @@ from numpy.typing import NDArray
 
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Regions,
+    Site,
+    Table,
+    Types,
+    row_axis,
+)
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_count
 
@@ -67,7 +77,7 @@ class ListedMap:
 
     `factor`: approximate input step per output index; the affine bound is fitted with it."""
 
-    entries: tuple[int, ...]
+    entries: Ints
     factor: Number = 0
 
     def indices(self, out: Interval) -> Indices:
@@ -205,7 +215,7 @@ def is_short(run_bytes: int) -> bool:
 Maps = tuple[AxisMap, ...]
 
 
-def selected_type(inputs: Types, shape: tuple[int, ...]) -> TensorType:
+def selected_type(inputs: Types, shape: Ints) -> TensorType:
     """Output type of a selection with `shape` from one input.  Raises ModelError."""
     require_count(inputs, 1, "selection")
     require(
@@ -219,7 +229,7 @@ MOST_LISTED = 2**20
 """Indices that a table lists, at most: a megabyte of flash and more."""
 
 
-def listed_type(inputs: Types, shape: tuple[int, ...]) -> TensorType:
+def listed_type(inputs: Types, shape: Ints) -> TensorType:
     """Output type of a selection whose kernel has tables of rows, columns and channels."""
     rows = math.prod(shape[: row_axis(len(shape)) + 1])
     require(
@@ -258,11 +268,11 @@ class Selection(OperatorDefaults):
             result[(slice(None),) * axis + (filled,)] = self.border()
         return result
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         triples = zip(self.maps(site), out.intervals, site.inputs[0].shape, strict=True)
         return (Region.of(*(axis.needs(part, extent) for axis, part, extent in triples)),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         pairs = zip(self.maps(site), site.inputs[0].shape, strict=True)
         forms = [axis.affine(extent) for axis, extent in pairs]
         return (
@@ -344,7 +354,7 @@ def _marked(indices: Array, extent: int) -> Array:
     return np.where((indices >= 0) & (indices < extent), indices, OUTSIDE)
 
 
-def _flattened(lists: list[Array], shape: tuple[int, ...]) -> Array:
+def _flattened(lists: list[Array], shape: Ints) -> Array:
     """Input row index of every output row, or OUTSIDE."""
     rows = np.zeros(1, np.int64)
     for indices, extent in zip(lists, shape, strict=True):

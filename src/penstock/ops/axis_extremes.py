@@ -9,20 +9,19 @@ ARG_MIN; `reference/arg_min_max.h`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.exchange import ExchangedAxis
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
 from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, requantised, with_shape
@@ -80,7 +79,7 @@ class ReduceMin(_Extreme):
     SIGN = -1
 
 
-def _foreign_extreme(node: ForeignNode) -> Iterable[Made]:
+def _foreign_extreme(node: ForeignNode) -> Nodes:
     if is_plain_foreign(node):
         name = "ReduceMax" if node.name == "REDUCE_MAX" else "ReduceMin"
         form = reduction.onnx_form_of(node, name)
@@ -154,7 +153,7 @@ class ArgMin(_ArgExtreme):
     SIGN = -1
 
 
-def _foreign_index(node: ForeignNode) -> Iterable[Made]:
+def _foreign_index(node: ForeignNode) -> Nodes:
     x, y = node.input(0), node.output()
     require_dtype(y.type, (DType.INT32, DType.INT64), "output")
     axis = one_axis(node, 1, x.rank)
@@ -167,7 +166,7 @@ def _foreign_index(node: ForeignNode) -> Iterable[Made]:
         yield Made(Cast(DType.INT64), (found,), y)
 
 
-def _onnx_index(node: OnnxNode) -> Iterable[Made]:
+def _onnx_index(node: OnnxNode) -> Nodes:
     """ONNX ArgMax, ArgMin, of the first or the last index."""
     new, x, axis = RealNodes(node), node.input(0), node.axis(node.integer("axis"))
     op, is_last = (
@@ -183,14 +182,14 @@ def _onnx_index(node: OnnxNode) -> Iterable[Made]:
     return new.result(new.apply(Cast(DType.INT64), index))
 
 
-def _backwards(shape: tuple[int, ...], axis: int) -> Slice:
+def _backwards(shape: Ints, axis: int) -> Slice:
     """The axis in reverse."""
     steps = [-1 if a == axis else 1 for a in range(len(shape))]
     start = [extent - 1 if a == axis else 0 for a, extent in enumerate(shape)]
     return Slice(tuple(start), shape, tuple(steps))
 
 
-def _hardmax(node: OnnxNode) -> Iterable[Made]:
+def _hardmax(node: OnnxNode) -> Nodes:
     """ONNX Hardmax: 1 at the first maximum along the last axis, else 0."""
     new = RealNodes(node)
     x = new.input(0)
@@ -201,11 +200,11 @@ def _hardmax(node: OnnxNode) -> Iterable[Made]:
     return new.result(new.apply(Cast(DType.FLOAT32), is_there))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     return _foreign_index(node) if node.name.startswith("ARG_") else _foreign_extreme(node)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     if node.name.startswith("Arg"):
         return _onnx_index(node)
     if node.name == "Hardmax":
@@ -213,7 +212,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     return reduction.onnx_nodes(node, _onnx_extreme)
 
 
-def _onnx_extreme(node: OnnxNode, axes: Axes) -> Iterable[Made]:
+def _onnx_extreme(node: OnnxNode, axes: Axes) -> Nodes:
     """ONNX ReduceMax, ReduceMin."""
     larger, x = node.name == "ReduceMax", node.input(0)
     if x.dtype is DType.FLOAT32:

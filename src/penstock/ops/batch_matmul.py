@@ -15,20 +15,20 @@ FULLY_CONNECTED with computed weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value, result_of
+from penstock.ir.foreign import ForeignNode, Made, Nodes
+from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.axes import FollowingAxes, Sources
@@ -194,7 +194,7 @@ class PlainBatchMatmul(_Products):
         return Kernel("batch_matmul_f32", self.shape_params(site), by_rows=True)
 
 
-def _matrix(shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
+def _matrix(shape: Ints, transposed: bool) -> tuple[int, int]:
     """(rows, columns) of the matrices in a tensor of that shape."""
     return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
 
@@ -205,7 +205,7 @@ def _batch(x: TensorType, y: TensorType) -> Sources:
     return tuple(axis if extent == whole else None for axis, (extent, whole) in enumerate(pairs))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     values, out = (node.input(0), node.input(1)), node.output()
     is_plain = values[0].dtype is DType.FLOAT32
     if is_plain:
@@ -223,7 +223,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
 
 
 def product_nodes(
-    op: BatchMatmul | PlainBatchMatmul, values: tuple[Value, ...], rank: int, out: Value
+    op: BatchMatmul | PlainBatchMatmul, values: Values, rank: int, out: Value
 ) -> Iterator[Made]:
     """Nodes that apply `op` to two tensors of matrices, first viewed under a rank, and a bias."""
     matrices: list[Value] = []
@@ -237,7 +237,7 @@ def product_nodes(
     yield from with_shape(op, inputs, shape, out)
 
 
-def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
+def from_onnx_products(node: OnnxNode) -> Nodes:
     """ONNX MatMul of two tensors of matrices, of which one may be constant, and Gemm of such
     without an offset."""
     values = (node.input(0), node.input(1))
@@ -264,7 +264,7 @@ def from_onnx_products(node: OnnxNode) -> Iterable[Made]:
     yield from product_nodes(op, values, rank, replace(y, type=type))
 
 
-def _stacked(values: tuple[Value, Value]) -> tuple[int, tuple[tuple[int, ...], ...]]:
+def _stacked(values: tuple[Value, Value]) -> tuple[int, tuple[Ints, ...]]:
     """A rank of at least 3, and the shapes of two tensors of matrices with that rank."""
     rank = max(3, *(value.rank for value in values))
     return rank, tuple((1,) * (rank - v.rank) + v.shape for v in values)
@@ -275,7 +275,7 @@ def _has_several_scales(value: Value) -> bool:
     return value.data is not None and q is not None and len(q.scales) > 1
 
 
-def _real_products(node: OnnxNode, values: tuple[Value, Value]) -> Iterable[Made]:
+def _real_products(node: OnnxNode, values: tuple[Value, Value]) -> Nodes:
     """Products of real numbers."""
     real = RealNodes(node)
     _, shapes = _stacked(values)

@@ -17,7 +17,7 @@ Sources: TFLite, `reference/integer_ops/add.h`, `mul.h`, `reference/sub.h`, `div
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -31,7 +31,7 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types
@@ -399,7 +399,7 @@ _ACTIVATED: Mapping[str, tuple[type[Clamped], type[_ClampedArithmetic]]] = {
 """Operators of plain numbers and of int8, by the name in TFLite."""
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite's arithmetic.  Raises UnsupportedError unless the tensors of MAXIMUM and MINIMUM share
     one scale."""
     match node.name:
@@ -430,7 +430,7 @@ def _extremes(name: str) -> tuple[Maximum | Minimum, PlainMaximum | PlainMinimum
     return (Maximum(), PlainMaximum()) if larger else (Minimum(), PlainMinimum())
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Add, Sum of any number of tensors, Sub, Mul, PRelu, Max, Min."""
     match node.name:
         case "PRelu":
@@ -447,7 +447,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             return exact_elementwise(node, Add(), PlainAdd(UNLIMITED))
 
 
-def _sum_of_all(node: OnnxNode) -> Iterable[Made]:
+def _sum_of_all(node: OnnxNode) -> Nodes:
     real = RealNodes(node)
     total, *others = (real.input(k) for k, _ in enumerate(node.inputs))
     for other in others:

@@ -10,7 +10,7 @@ chooses where an index equals the place along a new axis (`kernels/one_hot.cc`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
@@ -172,7 +172,7 @@ class PlainCompare(Elementwise):
         return Kernel("compare_integers", params, by_rows=True)
 
 
-def _compared(node: ForeignNode) -> Iterable[Made]:
+def _compared(node: ForeignNode) -> Nodes:
     """TFLite comparisons."""
     inputs = (node.input(0).type, node.input(1).type)
     if all(x.dtype is not DType.INT8 and x.quantisation is None for x in inputs):
@@ -184,7 +184,7 @@ def _compared(node: ForeignNode) -> Iterable[Made]:
     yield from elementwise_nodes(Compare(Relation[node.name]), node, 2, DType.BOOL)
 
 
-def _counted(node: ForeignNode) -> Iterable[Made]:
+def _counted(node: ForeignNode) -> Nodes:
     """TFLite BUCKETIZE: the number of boundaries that are not above an element.
 
     Source: `kernels/bucketize.cc`."""
@@ -198,7 +198,7 @@ def _counted(node: ForeignNode) -> Iterable[Made]:
     return new.result(new.reshape(count, y.shape))
 
 
-def _compared_onnx(node: OnnxNode) -> Iterable[Made]:
+def _compared_onnx(node: OnnxNode) -> Nodes:
     """ONNX comparisons, of real numbers or of plain integers."""
     op, inputs = PlainCompare(ONNX_RELATIONS[node.name]), (node.input(0), node.input(1))
     if all(x.dtype is not DType.FLOAT32 and x.type.quantisation is None for x in inputs):
@@ -207,7 +207,7 @@ def _compared_onnx(node: OnnxNode) -> Iterable[Made]:
     return real_elementwise(node, op)
 
 
-def _special(node: OnnxNode) -> Iterable[Made]:
+def _special(node: OnnxNode) -> Nodes:
     """ONNX IsNaN, and IsInf of the signs that its attributes name."""
     new = RealNodes(node)
     x = new.input(0)
@@ -221,7 +221,7 @@ def _special(node: OnnxNode) -> Iterable[Made]:
     return new.result(new.apply(PlainCompare(Relation.EQUAL), x, infinity))
 
 
-def _beyond_threshold(node: OnnxNode) -> Iterable[Made]:
+def _beyond_threshold(node: OnnxNode) -> Nodes:
     """ONNX ThresholdedRelu; Shrink, which also keeps numbers below the negative threshold, and
     brings both nearer to 0."""
     new = RealNodes(node)
@@ -275,7 +275,7 @@ class Logical(Elementwise):
         return Kernel("logical", params, by_rows=True)
 
 
-def _connected(node: ForeignNode) -> Iterable[Made]:
+def _connected(node: ForeignNode) -> Nodes:
     if node.name != "LOGICAL_NOT":
         yield from elementwise_nodes(Logical(Connective[node.name]), node, 2, DType.BOOL)
         return
@@ -283,7 +283,7 @@ def _connected(node: ForeignNode) -> Iterable[Made]:
     yield from elementwise_nodes(PlainCompare(Relation.EQUAL), node, 2, DType.BOOL)
 
 
-def _connected_onnx(node: OnnxNode) -> Iterable[Made]:
+def _connected_onnx(node: OnnxNode) -> Nodes:
     new = RealNodes(node)
     if node.name == "Xor":
         found = new.apply(PlainCompare(Relation.NOT_EQUAL), node.input(0), node.input(1))
@@ -333,7 +333,7 @@ class Select(Elementwise):
         return Kernel("select_wide", (*params, ("element_bytes", size)), by_rows=True)
 
 
-def _chosen(node: ForeignNode) -> Iterable[Made]:
+def _chosen(node: ForeignNode) -> Nodes:
     if node.name == "ONE_HOT":
         yield from _one_hot(node)
         return
@@ -380,7 +380,7 @@ def _one_hot(node: ForeignNode) -> Iterator[Made]:
     yield from elementwise_nodes(Select(), chosen, 3, y.dtype)
 
 
-def _chosen_onnx(node: OnnxNode) -> Iterable[Made]:
+def _chosen_onnx(node: OnnxNode) -> Nodes:
     """ONNX Where and Trilu; choices are first converted to the output's quantisation."""
     if node.name == "OneHot":
         yield from _one_hot_onnx(node)
@@ -396,7 +396,7 @@ def _chosen_onnx(node: OnnxNode) -> Iterable[Made]:
     yield from new.result(new.apply(Select(), node.input(0), *choices))
 
 
-def _one_hot_onnx(node: OnnxNode) -> Iterable[Made]:
+def _one_hot_onnx(node: OnnxNode) -> Nodes:
     """ONNX OneHot: the second value where the place along the new axis is the index, or the index
     plus the depth, else the first."""
     new, indices = RealNodes(node), node.input(0)
@@ -418,7 +418,7 @@ def _one_hot_onnx(node: OnnxNode) -> Iterable[Made]:
     return new.result(new.apply(Select(), found, on, off))
 
 
-def _triangle(node: OnnxNode) -> Iterable[Made]:
+def _triangle(node: OnnxNode) -> Nodes:
     """ONNX Trilu: a triangle of each matrix, and else 0."""
     x, made = in_scale_of_output(node, 0)
     yield from made
@@ -439,7 +439,7 @@ def _triangle(node: OnnxNode) -> Iterable[Made]:
     yield node.made(Select(), mask, x, nothing)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite comparisons, BUCKETIZE, LOGICAL_AND, LOGICAL_OR, LOGICAL_NOT, SELECT, SELECT_V2 and
     ONE_HOT."""
     if node.name == "BUCKETIZE":
@@ -449,7 +449,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     return _connected(node) if node.name in Logical.TFLITE else _chosen(node)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX comparisons, And, Or, Not, Xor, Where, Trilu."""
     if node.name in ("Shrink", "ThresholdedRelu"):
         return _beyond_threshold(node)

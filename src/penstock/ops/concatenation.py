@@ -10,7 +10,6 @@ the output's scale of all inputs); PACK, which first gives each input an axis of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from itertools import accumulate
 
 import numpy as np
@@ -18,13 +17,23 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedAxis
-from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
+from penstock.ir.foreign import ForeignNode, Made, Nodes
+from penstock.ir.graph import Value, Values
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, row_axis
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Regions,
+    Site,
+    Table,
+    Types,
+    row_axis,
+)
 from penstock.ir.operator_facts import CARRIED, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, saturated
@@ -65,14 +74,14 @@ class Concatenation(ExchangedAxis, OperatorDefaults):
         ]
         return np.concatenate(parts, axis=self.axis)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         lower, upper = out.intervals[self.axis]
         return tuple(
             out.replace(self.axis, _clipped((lower - first, upper - first), x.shape[self.axis]))
             for x, first in zip(site.inputs, self._starts(site), strict=True)
         )
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         rank = site.output.rank
         return tuple(
             Affine.diagonal(
@@ -100,7 +109,7 @@ class Concatenation(ExchangedAxis, OperatorDefaults):
         name = "concatenate_rows" if self.axis < rows_end else "concatenate_columns"
         return _kernel(name, counts, sizes, pieces)
 
-    def _starts(self, site: Site) -> tuple[int, ...]:
+    def _starts(self, site: Site) -> Ints:
         return tuple(accumulate((x.shape[self.axis] for x in site.inputs[:-1]), initial=0))
 
 
@@ -120,7 +129,7 @@ def _kernel(name: str, counts: list[int], sizes: list[int], pieces: int) -> Kern
     )
 
 
-def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def _without(shape: Ints, axis: int) -> Ints:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
@@ -129,7 +138,7 @@ def _clipped(interval: Interval, extent: int) -> Interval:
     return lower, max(lower, min(interval[1], extent))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     values = tuple(node.input(k) for k in range(max(1, len(node.inputs))))
     out = node.output()
     if node.unsigned and node.name == "CONCATENATION":
@@ -169,7 +178,7 @@ def _in_steps_of(value: Value, out: Value, k: int) -> Value | Made:
     return Made(table_of(saturated(rounded + y.zero_point)), (value,), result)
 
 
-def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:
+def _pack(node: ForeignNode, values: Values) -> Nodes:
     """Reshapes that insert the new axis into each input, and the concatenation along it."""
     out = node.output()
     node.require_count("values_count", len(values), "inputs")
@@ -188,7 +197,7 @@ def _pack(node: ForeignNode, values: tuple[Value, ...]) -> Iterable[Made]:
     yield Made(Concatenation(axis), tuple(found), out)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Concat; inputs of another scale than the output's are requantised first."""
     found: list[Value] = []
     for k in range(len(node.inputs)):

@@ -7,17 +7,16 @@ Sources: TFLite CAST; `micro/kernels/cast.cc`.  QUANTIZE; `reference/requantize.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.broadcast import Elementwise, unary_node, width
 from penstock.opkit.checks import (
     require,
@@ -157,7 +156,7 @@ class ShiftZero(Elementwise):
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         return (inputs[0][out.slices].view(np.uint8) ^ np.uint8(128)).view(self.dtype.value)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
+    def in_place(self, site: Site) -> Ints:
         return (0,)
 
     def kernel(self, site: Site) -> Kernel:
@@ -216,7 +215,7 @@ class QuantizeWide(Elementwise):
         found = multiply(centred, *_wide_multiplier(x, y)) + y.zero_point
         return np.clip(found, y.dtype.lower, y.dtype.upper - 1).astype(y.dtype.value)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
+    def in_place(self, site: Site) -> Ints:
         return (0,) if site.inputs[0].dtype is self.dtype else ()
 
     def kernel(self, site: Site) -> Kernel:
@@ -277,7 +276,7 @@ class Dequantize(Elementwise):
         )
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     x, y = node.input(0), node.output()
     match node.name:
         case "CAST":

@@ -19,7 +19,6 @@ Source: TFLite CONV_2D, DEPTHWISE_CONV_2D; `reference/integer_ops/conv.h` and `d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar
 
@@ -29,10 +28,10 @@ from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
-from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made
+from penstock.ir.foreign import EXPORT_FOR_INFERENCE, ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
+from penstock.ir.op import Affines, Arrays, Kernel, Params, Regions, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, TensorType
@@ -90,7 +89,7 @@ class _Convolution(Sliding, WeightedOp):
         x, w, _ = site.inputs
         return (((0, 3), (1, 3)),) if x.shape[3] == w.shape[3] else ()
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         group_inputs, group_outputs = self.group(site)
         lower, upper = out.intervals[3]
         groups = (lower // group_outputs, -(-upper // group_outputs))
@@ -98,7 +97,7 @@ class _Convolution(Sliding, WeightedOp):
         read = sliding.needs(self.rows, self.columns, site.inputs[0].shape, out)
         return read.replace(3, channels), *self.needed_constants(site, out)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         spatial = sliding.affine(self.rows, self.columns)
         channels = (0, 0, 0, 0, site.inputs[0].shape[3])
         read = Affine((*spatial.matrix[:3], channels), (*spatial.offset[:3], 0))
@@ -147,7 +146,7 @@ class _Depthwise(_Convolution):
         require(b.shape == (channels,), f"bias has shape {list(b.shape)}, must be [{channels}]")
         return self.image_type(x, channels)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         read = sliding.channel_fraction(sliding.affine(self.rows, self.columns), self.multiplier)
         return read, *self.affine_constants(site)
 
@@ -295,7 +294,7 @@ class PlainDepthwiseConv2D(_Depthwise, _PlainConvolution):
         return self.plain_kernel("depthwise_conv2d_f32", self.window_params(site), site.constant(1))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     if node.name == "CONV_3D":
         yield from in_shape_of_output(node, _foreign_volume_nodes(node))
         return
@@ -328,7 +327,7 @@ WEIGHTS_ORDER = (0, 2, 3, 1)
 """From (O, C / G, K, L), as ONNX has weights, to (O, K, L, C / G)."""
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Conv, which is depthwise with a group for each channel, and BatchNormalization that no
     convolution before it could take in."""
     if node.name == "BatchNormalization":
@@ -361,7 +360,7 @@ FOREIGN_ORDER = (4, 3, 0, 1, 2)
 """From (D, H, W, C, O), as TFLite has weights of volumes, to (O, C, D, H, W)."""
 
 
-def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
+def _foreign_volume_nodes(node: ForeignNode) -> Nodes:
     """TFLite CONV_3D of real numbers.
 
     Source: `reference/conv3d.h`."""
@@ -373,9 +372,7 @@ def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
     return _volume_nodes(form, node.input(0), 1, Limits.of(fused_activation(node)))
 
 
-def _volume_nodes(
-    node: OnnxNode, x: Value, groups: int, limits: Limits = UNLIMITED
-) -> Iterable[Made]:
+def _volume_nodes(node: OnnxNode, x: Value, groups: int, limits: Limits = UNLIMITED) -> Nodes:
     """Nodes of a convolution of volumes, of real numbers."""
     new, weights = RealNodes(node), onnx_constants.real_numbers(node, 1)
     require(weights.ndim == volumes.RANK, f"weights have shape {list(weights.shape)}")
@@ -397,7 +394,7 @@ def _volume_nodes(
     yield from new.result(new.apply(PlainAdd(limits), total, bias))
 
 
-def _plain_nodes(node: OnnxNode, w: Value, rows: Window, columns: Window) -> Iterable[Made]:
+def _plain_nodes(node: OnnxNode, w: Value, rows: Window, columns: Window) -> Nodes:
     """Nodes of a convolution of real numbers by weights (O, K, L, C / groups)."""
     real = RealNodes(node)
     x, (outputs, *_, depth) = real.input(0), w.shape
@@ -411,9 +408,7 @@ def _plain_nodes(node: OnnxNode, w: Value, rows: Window, columns: Window) -> Ite
     yield from real.result(real.apply(op, x, w, bias))
 
 
-def grouped_nodes(
-    node: OnnxNode, x: Value, w: Value, rows: Window, columns: Window
-) -> Iterable[Made]:
+def grouped_nodes(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Window) -> Nodes:
     """Nodes of an ONNX convolution by weights (O, K, L, C / groups), and bias input 2."""
     outputs, groups = w.shape[0], x.shape[3] // w.shape[3]
     if groups == x.shape[3] > 1 and layers.centred(w) is not None:
@@ -443,7 +438,7 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int
     return onnx_layer(op, node, x, w, b)
 
 
-def _normalised(node: OnnxNode) -> Iterable[Made]:
+def _normalised(node: OnnxNode) -> Nodes:
     x = node.input(0)
     require_rank(x.type, (4, 5), "input")
     if node.integer("training_mode", 0):

@@ -15,7 +15,6 @@ Source: TFLite CUMSUM; `reference/cumsum.h`, parameters in `micro/kernels/cumsum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -23,9 +22,9 @@ from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedAxis
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Types
+from penstock.ir.op import Affines, Arrays, Kernel, OperatorDefaults, Params, Regions, Site, Types
 from penstock.ir.operator_facts import PLAIN, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -70,7 +69,7 @@ class _Sums(ExchangedAxis, OperatorDefaults):
         kept = np.take(found, places, self.axis)
         return np.flip(kept, self.axis) if self.reverse else kept
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         if out.empty:
             return (out,)
         lower, upper = out.intervals[self.axis]
@@ -79,7 +78,7 @@ class _Sums(ExchangedAxis, OperatorDefaults):
             return (out.replace(self.axis, (min(lower + self.exclusive, extent), extent)),)
         return (out.replace(self.axis, (0, max(upper - self.exclusive, 0))),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         shape = site.output.shape
         factors = tuple(int(axis != self.axis) for axis in range(len(shape)))
         extra = tuple(extent if axis == self.axis else 0 for axis, extent in enumerate(shape))
@@ -151,7 +150,7 @@ class PlainCumsum(_Sums):
         return Kernel(_KERNELS[site.output.dtype], self.params(site))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     x, y = node.input(0), node.output()
     require_dtype(y.type, (DType.INT8, *_KERNELS), "output")
     attributes = (
@@ -171,7 +170,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(Cumsum(*attributes), (x,), y)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX CumSum, of real numbers or int32."""
     axes = node.constant_ints(1)
     require(len(axes) == 1, f"axes are {list(axes)}, must be one")

@@ -20,15 +20,24 @@ they are scale * (element - zero point).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value, result_of
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Regions,
+    Site,
+    Table,
+    Types,
+    Work,
+)
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
@@ -95,10 +104,10 @@ class Detections(OperatorDefaults):
         parts = (found[:, :4].ravel(), found[:, 4], found[:, 5], [count])
         return np.concatenate(parts).astype(np.float32)[None][out.slices]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return tuple(Region.whole(x.shape) for x in site.inputs)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         return tuple(Affine.constant(x.shape, site.output.rank) for x in site.inputs)
 
     def work(self, site: Site, out: Region) -> Work:
@@ -175,7 +184,7 @@ def _overlaps(lower: Array, upper: Array, lowers: Array, uppers: Array) -> Array
         return np.where((area <= 0) | (areas <= 0), np.float32(0), shared / (area + areas - shared))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """The operator, and slices of its output for the four outputs of the node."""
     boxes, scores = node.input(0), node.input(1)
     if boxes.dtype is DType.FLOAT32:

@@ -15,14 +15,14 @@ the zero point has double precision, and is added to rounded steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
-from penstock.ir.tensor import DType
+from penstock.ir.tensor import DType, Ints
 from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import Plain, arithmetic
 from penstock.opkit.float_functions import Floats
@@ -69,7 +69,7 @@ def convolution_nodes(
     quantised: Callable[[Activation], Layer],
     plain: Callable[[Limits], PlainLayer],
     operands: tuple[int, int] = (0, 2),
-) -> Iterable[Made]:
+) -> Nodes:
     """Nodes of a convolution of TFLite, on int8 or on real numbers.
 
     quantised, plain: the operator, given its clamp.  operands: the positions of input and bias.
@@ -86,10 +86,10 @@ def convolution_nodes(
 def layer_nodes(
     node: ForeignNode,
     op: PlainLayer,
-    shape: tuple[int, ...],
-    axes: tuple[int, ...],
+    shape: Ints,
+    axes: Ints,
     operands: tuple[int, int] = (0, 2),
-) -> Iterable[Made]:
+) -> Nodes:
     """Nodes of a layer.
 
     op: sums the products, without a clamp.  shape: that in which it reads the input.  axes: those
@@ -119,7 +119,7 @@ def layer_nodes(
     return in_shape_of_output(node, new.result(found.to(clamp).value))
 
 
-def steps_of(x: Term, axes: tuple[int, ...], *, is_symmetric: bool) -> tuple[Term, Term]:
+def steps_of(x: Term, axes: Ints, *, is_symmetric: bool) -> tuple[Term, Term]:
     """Inputs in steps, less their zero point, and the scale of a step."""
     if is_symmetric:
         largest = abs(x).to(PlainReduction(ReductionFunction.MAX, axes)).to(PlainMaximum(), LEAST)

@@ -15,7 +15,7 @@ Source: TFLite FULLY_CONNECTED; `reference/integer_ops/fully_connected.h`,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -24,10 +24,10 @@ from penstock.choices import Rounding
 from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work, row_count
+from penstock.ir.op import Affines, Arrays, Kernel, Params, Regions, Site, Types, Work, row_count
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -90,7 +90,7 @@ class _Dense(WeightedOp):
         x, w, _ = site.inputs
         return (((0, x.rank - 1), (1, 1)),) if x.shape[-1] == w.shape[1] else ()
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         x = site.inputs[0]
         if x.shape[:-1] == site.output.shape[:-1]:
             read = Region.of(*out.intervals[:-1], (0, x.shape[-1]))
@@ -98,7 +98,7 @@ class _Dense(WeightedOp):
             read = Region.whole(x.shape)
         return read, *self.needed_constants(site, out)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         x, rank = site.inputs[0], site.output.rank
         if x.shape[:-1] == site.output.shape[:-1]:
             extra = (*((0,) * (rank - 1)), x.shape[-1])
@@ -206,7 +206,7 @@ class PlainFullyConnected(_Dense, PlainLayer):
         return replace(found, by_rows=by_rows)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     x, w = node.input(0), node.input(1)
     require_rank(w.type, (2,), "weights")
     if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
@@ -276,7 +276,7 @@ def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iter
         yield Made(Reshape(y.shape), (result,), y)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """Imports ONNX Gemm, and MatMul by a constant matrix.  A third input of MatMul is the bias of a
     following Add, which the front end has merged into it."""
     x = node.input(0)
@@ -323,7 +323,7 @@ def _keeps_dimensions(node: OnnxNode, x: Value, depth: int) -> bool:
     return x.rank > 2
 
 
-def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:
+def _plain_products(node: OnnxNode, x: Value) -> Nodes:
     """Products of rows of real numbers by a matrix."""
     real = RealNodes(node)
     w = Value.constant(node.input(1).name, onnx_constants.real_matrix(node))
@@ -342,7 +342,7 @@ def _plain_products(node: OnnxNode, x: Value) -> Iterable[Made]:
     yield from real.result(real.apply(PlainAdd(), total, real.constant(matrix, "offsets")))
 
 
-def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:
+def _real_products(node: OnnxNode, x: Value, w: Value) -> Nodes:
     """Products of rows by weights (O, I), as real numbers: sums in int32, times their scales."""
     require_weights(w.type, 0)
     assert w.type.quantisation is not None
@@ -363,7 +363,7 @@ def _real_products(node: OnnxNode, x: Value, w: Value) -> Iterable[Made]:
     yield from real.result(found)
 
 
-def _of_vectors(node: OnnxNode) -> Iterable[Made]:
+def _of_vectors(node: OnnxNode) -> Nodes:
     """MatMul whose first input is a vector, (I), or whose second is."""
     a, b = node.input(0), node.input(1)
     name, shapes = node.output().name, [a.shape, b.shape]

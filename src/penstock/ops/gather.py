@@ -8,20 +8,19 @@ GATHER_ND, `micro/kernels/gather_nd.cc`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.exchange import ExchangedAxis
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Site, Table, Tables, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
 from penstock.opkit.nodes import requantised, reshaped, with_shape
@@ -78,7 +77,7 @@ class GatherNd(FollowingAxes):
         )
 
 
-def position_tables(x: TensorType, depth: int) -> tuple[tuple[str, Table], ...]:
+def position_tables(x: TensorType, depth: int) -> Tables:
     """Tables of kernels that find slices: extents of the first axes, and their strides in bytes."""
     strides = [math.prod(x.shape[k + 1 :]) * x.dtype.size_bytes for k in range(depth)]
     return (
@@ -115,7 +114,7 @@ class Gather(ExchangedAxis, Selection):
     GatherNd."""
 
     axis: int
-    indices: tuple[int, ...]
+    indices: Ints
 
     TFLITE = ("GATHER",)
     ONNX = onnx(CARRIED, "Gather") | onnx(
@@ -144,7 +143,7 @@ class Gather(ExchangedAxis, Selection):
         )
 
 
-def _foreign_gather(node: ForeignNode) -> Iterable[Made]:
+def _foreign_gather(node: ForeignNode) -> Nodes:
     if node.integer("batch_dims"):
         raise node.unsupported(f"batch_dims is {node.integer('batch_dims')}, must be 0")
     value = node.input(0)
@@ -162,7 +161,7 @@ def _foreign_gather(node: ForeignNode) -> Iterable[Made]:
     yield from with_shape(Gather(axis, indices), (value,), gathered, y)
 
 
-def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:
+def _computed(node: ForeignNode, axis: int) -> Nodes:
     """GATHER with computed indices: each is a position along the first axis of the input, after
     axes of extent 1 before it are dropped."""
     value, indices = node.input(0), node.input(1)
@@ -176,7 +175,7 @@ def _computed(node: ForeignNode, axis: int) -> Iterable[Made]:
     yield from (*made, *_gathered(node, x, indices))
 
 
-def _gathered(node: ForeignNode, x: Value, indices: Value) -> Iterable[Made]:
+def _gathered(node: ForeignNode, x: Value, indices: Value) -> Nodes:
     """The slices of x at computed indices along its first axis."""
     name = node.output().name
     positions, made = reshaped(indices, (*indices.shape, 1), f"{name}/positions")
@@ -184,7 +183,7 @@ def _gathered(node: ForeignNode, x: Value, indices: Value) -> Iterable[Made]:
     yield from (*made, *with_shape(GatherNd(), (x, positions), gathered, node.output()))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Gather with a constant list of indices, and GatherND; the front end makes a list of one
     index."""
     if node.input(1).data is None:
@@ -204,7 +203,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield from requantised(node, Gather(axis, tuple(k % extent for k in indices)), x)
 
 
-def _at_positions(node: OnnxNode) -> Iterable[Made]:
+def _at_positions(node: OnnxNode) -> Nodes:
     """ONNX GatherND at constant positions: rows of the matrix of all slices."""
     x, positions = node.input(0), node.constant(1).astype(np.int64)
     if node.integer("batch_dims"):
@@ -230,7 +229,7 @@ def _at_positions(node: OnnxNode) -> Iterable[Made]:
     yield node.made(Reshape((*positions.shape[:-1], *rest)), last.output)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     if node.name == "GATHER":
         return _foreign_gather(node)
     if node.name == "EMBEDDING_LOOKUP":

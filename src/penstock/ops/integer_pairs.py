@@ -11,14 +11,14 @@ Source: ONNX operator specification.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
@@ -168,7 +168,7 @@ _OF_TWO = {
 }
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX's functions of integers, and operators that integers share with real numbers."""
     new = RealNodes(node)
     if node.name in _OF_ONE:

@@ -11,18 +11,17 @@ Sources: quantlib (pulp-platform), `algorithms/pact/pact_ops.py`; Deeploy,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.axes import RowVectors, Sources, params
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.lookup import saturated
@@ -39,7 +38,7 @@ LARGEST_SQUARE = (2 * 255) ** 2
 class RatioSoftmax(RowVectors):
     """most * p / sum of p, rounded down, where p = powers[maximum of the vector - x]."""
 
-    powers: tuple[int, ...]
+    powers: Ints
     most: int
 
     ONNX = onnx(OnnxName(AxisOrder.MODEL), "iSoftmax")
@@ -189,7 +188,7 @@ class IntegerNorm(RowVectors):
         )
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """Deeploy's iSoftmax, ITAMax, ITAPartialMax, iLayerNorm and iRMSNorm, whose attributes the
     front end has checked."""
     x = node.input(0)

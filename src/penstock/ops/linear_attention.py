@@ -7,11 +7,10 @@ Source: ONNX operator specification.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import PLAIN_MODEL, onnx
@@ -31,7 +30,7 @@ MOST_STEPS = 512
 """Each step becomes nodes of its own."""
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """LinearAttention: the state, (B, H, K, V), gets an outer product of key and value at each
     step, after it is decayed (gated) and what it yields for the key is taken off (delta)."""
     new, rule = RealNodes(node), node.text("update_rule", "gated_delta")

@@ -7,14 +7,14 @@ Sources: TFLite UNIDIRECTIONAL_SEQUENCE_LSTM, `micro/kernels/unidirectional_sequ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value, result_of
+from penstock.ir.foreign import ForeignNode, Made, Nodes
+from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
@@ -311,7 +311,7 @@ def _by_gate(sums: Array) -> Array:
     return np.moveaxis(sums.reshape(len(sums), GATES, -1), 1, 0)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     layer = _read(node)
     prefix = node.output().name
     x, arranged = rows_of_steps(
@@ -368,7 +368,7 @@ def _real_steps(
         yield from in_shape_of_output(replace(node, outputs=(weighted,)), made)
     else:
         yield Made(weigh, operands, weighted)
-    peepholes: tuple[Value, ...] = ()
+    peepholes: Values = ()
     if node.optional(PEEPHOLES) is not None:
         peepholes = (_gates(node, [PEEPHOLES + k for k in REAL_PEEPHOLES], "bias"),)
     clip = node.real("cell_clip")
@@ -411,7 +411,7 @@ def rows_of_steps(
     return y, (*reshape, Made(SWAP, (image,), y))
 
 
-def _sequences(hidden: Value, layer: LstmOperands, output: Value) -> Iterable[Made]:
+def _sequences(hidden: Value, layer: LstmOperands, output: Value) -> Nodes:
     """The output of the layer: the hidden state (1, T, B, U), in the order of the file's axes."""
     if not layer.steps_first:
         shape = (1, layer.batch, layer.steps, layer.units)
@@ -421,7 +421,7 @@ def _sequences(hidden: Value, layer: LstmOperands, output: Value) -> Iterable[Ma
     yield Made(Reshape(output.shape), (hidden,), output)
 
 
-def _last_step(rows: Value, state: Value, layer: LstmOperands, k: int) -> Iterable[Made]:
+def _last_step(rows: Value, state: Value, layer: LstmOperands, k: int) -> Nodes:
     """The new elements of a state, input k: the first channels of the last row."""
     shape = (1, 1, layer.batch, layer.units)
     last = Value(f"{state.name}/last_step", state.type.with_shape(shape))

@@ -10,7 +10,6 @@ Sources: TFLite PAD (pads with the output's zero point), PADV2; `reference/pad.h
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 
@@ -18,12 +17,12 @@ import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_entries
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, Site, Types
 from penstock.ir.operator_facts import CARRIED, onnx, relay
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.tensor import DType, Ints, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.checks import constant_paddings, require, require_count, require_elements
 from penstock.opkit.nodes import (
@@ -54,10 +53,10 @@ from penstock.ops.slice import Slice
 class _Padding(Selection):
     """Base of padding `before` and `after` each axis."""
 
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    before: Ints
+    after: Ints
 
-    def padded(self, inputs: Types) -> tuple[int, ...]:
+    def padded(self, inputs: Types) -> Ints:
         """The shape of the output.  Raises ModelError unless there are paddings for each axis."""
         (x,) = require_count(inputs, 1, "padding")
         require(
@@ -168,7 +167,7 @@ def _fill(node: ForeignNode) -> int:
     return values[0]
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Pad; negative pads crop the input first."""
     x, mode = node.input(0), node.text("mode", "constant")
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
@@ -200,9 +199,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
 _MODES = ("constant", "reflect", "edge", "wrap")
 
 
-def _padded_reals(
-    node: OnnxNode, before: tuple[int, ...], after: tuple[int, ...]
-) -> Iterable[Made]:
+def _padded_reals(node: OnnxNode, before: Ints, after: Ints) -> Nodes:
     """Nodes that pad real numbers with zeros, which the border then replaces, axis by axis."""
     real = RealNodes(node)
     x, border = real.input(0), _onnx_border(node)
@@ -222,7 +219,7 @@ def _padded_reals(
     return real.result(x)
 
 
-def _onnx_pads(node: OnnxNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _onnx_pads(node: OnnxNode) -> tuple[Ints, Ints]:
     """(before, after) of every axis."""
     rank, pads = len(node.order), node.listed("pads", 1) or ()
     chosen = [node.axis(a) for a in (node.constant_ints(3) if node.optional(3) else range(rank))]
@@ -236,7 +233,7 @@ def _onnx_pads(node: OnnxNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(before), tuple(after)
 
 
-def _cropping(shape: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]) -> list[Op]:
+def _cropping(shape: Ints, before: Ints, after: Ints) -> list[Op]:
     """The slice that negative pads take of the input; none if there are none."""
     if min((*before, *after), default=0) >= 0:
         return []
@@ -251,7 +248,7 @@ def _cropping(shape: tuple[int, ...], before: tuple[int, ...], after: tuple[int,
     return [Slice(start, extents, (1,) * len(shape))]
 
 
-def _repeating(extent: int, before: int, after: int, mode: str) -> tuple[int, ...]:
+def _repeating(extent: int, before: int, after: int, mode: str) -> Ints:
     """Input indices along an axis that is padded with its edges, or periodically."""
     indices = range(-before, extent + after)
     if mode == "wrap":
@@ -276,7 +273,7 @@ def _onnx_border(node: OnnxNode) -> float:
     return real
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     before, after = constant_paddings(node, 1, node.input(0).rank)
     if node.name == "MIRROR_PAD":
         edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")

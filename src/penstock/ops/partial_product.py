@@ -7,18 +7,17 @@ of which may overwrite the sums before it, followed by RequantiseSums.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
 from penstock.choices import Rounding
 from penstock.frozen import frozen
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count
 from penstock.ir.operator_facts import PLAIN, AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
 from penstock.opkit.real_nodes import RealNodes
@@ -77,7 +76,7 @@ class PartialProduct(FollowingAxes):
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * site.inputs[2].shape[1], out.elements)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
+    def in_place(self, site: Site) -> Ints:
         return () if site.inputs[0].rank == 1 else (0,)
 
     def kernel(self, site: Site) -> Kernel:
@@ -142,7 +141,7 @@ class RequantiseSums(FollowingAxes, SumRequantisation):
         return self.kernel_from(site, 0)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """Deeploy's RequantShift of int32: a sum times a multiplier, plus an addend, shifted."""
     new, y = RealNodes(node), node.output().type
     x = new.integers(node.input(0))

@@ -22,14 +22,14 @@ value is the zero point, as in TensorFlow.  DEPTH_TO_SPACE, SPACE_TO_DEPTH;
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
+from penstock.ir.tensor import Ints
 from penstock.opkit.checks import constant_paddings, image_shape, require, require_rank
 from penstock.opkit.nodes import intermediate, requantised
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
@@ -42,12 +42,12 @@ from penstock.ops.slice import Slice
 class BatchToSpace(Rearrangement):
     """Moves elements from the batch axis to `blocks` of rows and columns."""
 
-    blocks: tuple[int, ...]
+    blocks: Ints
 
     TFLITE = ("BATCH_TO_SPACE_ND",)
     RELAY = relay("nn.batch_to_space_nd")
 
-    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
+    def layout(self, x: Ints) -> AxisGrouping:
         m = len(self.blocks)
         require(len(x) > m, f"input has shape {list(x)}, its rank must be above {m}")
         images = math.prod(self.blocks)
@@ -65,12 +65,12 @@ class BatchToSpace(Rearrangement):
 class SpaceToBatch(Rearrangement):
     """Moves elements from `blocks` of rows and columns to the batch axis."""
 
-    blocks: tuple[int, ...]
+    blocks: Ints
 
     TFLITE = ("SPACE_TO_BATCH_ND",)
     RELAY = relay("nn.space_to_batch_nd")
 
-    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
+    def layout(self, x: Ints) -> AxisGrouping:
         m = len(self.blocks)
         require(len(x) > m, f"input has shape {list(x)}, its rank must be above {m}")
         spaces = tuple(zip(x[1 : m + 1], self.blocks, strict=True))
@@ -88,7 +88,7 @@ class SpaceToBatch(Rearrangement):
         return AxisGrouping(splits, (batch, *((2 * k + 1,) for k in range(m)), *rest))
 
 
-def _foreign_batch(node: ForeignNode) -> Iterable[Made]:
+def _foreign_batch(node: ForeignNode) -> Nodes:
     x = node.input(0)
     require_rank(x.type, (3, 4), "input")
     blocks = node.constant_ints(1)
@@ -103,9 +103,7 @@ def _foreign_batch(node: ForeignNode) -> Iterable[Made]:
         yield from _cropped(node, blocks, (0, *before, 0), (0, *after, 0))
 
 
-def _padded(
-    node: ForeignNode, blocks: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
-) -> Iterable[Made]:
+def _padded(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes:
     """A Pad, if there are paddings, and the operator."""
     x, y = node.input(0), node.output()
     op = SpaceToBatch(blocks)
@@ -118,9 +116,7 @@ def _padded(
     yield Made(op, (wide,), y)
 
 
-def _cropped(
-    node: ForeignNode, blocks: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
-) -> Iterable[Made]:
+def _cropped(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes:
     """The operator, and a Slice, if there are crops."""
     x, y = node.input(0), node.output()
     op = BatchToSpace(blocks)
@@ -145,7 +141,7 @@ class DepthToSpace(Rearrangement):
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True), "DepthToSpace")
     RELAY = relay("nn.depth_to_space")
 
-    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
+    def layout(self, x: Ints) -> AxisGrouping:
         n, h, w, c = image_shape(x)
         b = self.block
         require(
@@ -169,7 +165,7 @@ class SpaceToDepth(Rearrangement):
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True), "SpaceToDepth")
     RELAY = relay("nn.space_to_depth")
 
-    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
+    def layout(self, x: Ints) -> AxisGrouping:
         n, h, w, c = image_shape(x)
         b = self.block
         require(
@@ -180,13 +176,13 @@ class SpaceToDepth(Rearrangement):
         return AxisGrouping(splits, ((0,), (1,), (3,), (2, 4, 5)))
 
 
-def _foreign_depth(node: ForeignNode) -> Iterable[Made]:
+def _foreign_depth(node: ForeignNode) -> Nodes:
     require_rank(node.input(0).type, (4,), "input")
     make = DepthToSpace if node.name == "DEPTH_TO_SPACE" else SpaceToDepth
     yield Made(make(node.integer("block_size")), (node.input(0),), node.output())
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     size, mode = node.integer("blocksize"), node.text("mode", "DCR")
     require(1 <= size < 2**15, f"blocksize is {size}, must be at least 1")
     require(mode in ("DCR", "CRD"), f"mode is {mode!r:.60}, must be DCR or CRD")
@@ -200,7 +196,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield from requantised(node, op, node.input(0))
 
 
-def _channels_first(node: OnnxNode, op: SpaceToDepth, blocks: int) -> Iterable[Made]:
+def _channels_first(node: OnnxNode, op: SpaceToDepth, blocks: int) -> Nodes:
     """SpaceToDepth whose channels are those of the input, of which each has its blocks."""
     made = node.between(op, node.input(0), label="blocks", like=node.input(0).type.quantisation)
     channels = node.input(0).shape[-1]
@@ -209,5 +205,5 @@ def _channels_first(node: OnnxNode, op: SpaceToDepth, blocks: int) -> Iterable[M
     yield from requantised(node, Gather(3, tuple(int(k) for k in order)), made.output)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     return _foreign_batch(node) if "BATCH" in node.name else _foreign_depth(node)

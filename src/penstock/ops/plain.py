@@ -20,12 +20,12 @@ error function, Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table
 from penstock.ir.operator_facts import FUNCTION, PLAIN, REALS, RelayName, onnx, relay
@@ -430,14 +430,14 @@ _ONLY_PLAIN: Mapping[str, Plain] = {
 """Operators that have no kernel for int8, by their TFLite names."""
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite's functions of plain numbers."""
     if node.name == "FLOOR_MOD" and node.input(0).dtype is DType.FLOAT32:
         return typed_nodes(node, PlainMod(), None)
     return typed_nodes(node, _ONLY_PLAIN[node.name], None)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Div, Mod, Pow, Round of real numbers; powers of integers are rounded towards 0."""
     ops: Mapping[str, Plain] = {"Div": PlainDiv(), "Pow": Power(), "Round": Round()}
     op = ops.get(node.name) or PlainMod(not node.integer("fmod", 0))

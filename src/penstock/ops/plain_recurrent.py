@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.op import Kernel, Params, Site, Table
+from penstock.ir.op import Kernel, Params, Site, Table, Tables
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Limits
 from penstock.opkit.float_functions import Floats, logistic, tanh
@@ -79,7 +79,7 @@ class PlainGru(PlainRecurrence):
         candidate = (np.float32(1) - update) * tanh(weighted[:, 2 * units :] + recurrent)
         return (np.add(candidate, update * hidden, dtype=np.float32),)
 
-    def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
+    def tables(self, r: Array) -> Tables:
         units = r.shape[1]
         parts = {"recurrent": r[: 2 * units], "candidate": r[2 * units :]}
         return tuple((name, Table.of(in_quads(part[None]))) for name, part in parts.items())
@@ -135,7 +135,7 @@ class PlainLstm(PlainRecurrence):
         of_rows = np.repeat(np.array(self.scales, np.float32), hidden.shape[1])
         return np.multiply(products(steps, r), scale * of_rows, dtype=np.float32)
 
-    def tables(self, r: Array) -> tuple[tuple[str, Table], ...]:
+    def tables(self, r: Array) -> Tables:
         bounds = Table.of(self.limits.array(DType.FLOAT32))
         tables = (("weights", Table.of(narrowed(in_quads(r[None])))), ("bounds", bounds))
         scales = Table.reals(self.scales)

@@ -13,18 +13,17 @@ Source: ONNX operator specification, ReduceMax, ReduceMin, ReduceProd, and other
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from enum import Enum
 
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import PLAIN, REALS, RelayName, onnx
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_count, require_dtype
 from penstock.opkit.nodes import in_shape_of_output
@@ -49,7 +48,7 @@ class PlainReduction(Reduction):
     """The maximum, minimum, product or sum along axes."""
 
     function: ReductionFunction
-    axes: tuple[int, ...]
+    axes: Ints
 
     TFLITE = ("REDUCE_PROD",)
     ONNX = onnx(REALS, "ReduceProd") | onnx(
@@ -107,23 +106,23 @@ def _extreme(x: Array, *, larger: bool) -> Array:
     return np.where(np.isnan(x[..., 0]), x[..., 0], first)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite REDUCE_PROD of plain numbers."""
     return in_shape_of_output(node, from_onnx(reduction.onnx_form_of(node, "ReduceProd")))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX ReduceProd, and reductions of integers."""
     return reduction.onnx_nodes(node, _reduced)
 
 
-def reduced_plain(node: OnnxNode, axes: Axes, function: ReductionFunction) -> Iterable[Made]:
+def reduced_plain(node: OnnxNode, axes: Axes, function: ReductionFunction) -> Nodes:
     """Nodes that reduce input 0 as real numbers, or as plain ones."""
     new = RealNodes(node)
     return new.result(new.apply(PlainReduction(function, axes), new.plain(0)))
 
 
-def _reduced(node: OnnxNode, axes: Axes) -> Iterable[Made]:
+def _reduced(node: OnnxNode, axes: Axes) -> Nodes:
     name = node.name.removeprefix("Reduce").upper()
     if name in ReductionFunction.__members__:
         return reduced_plain(node, axes, ReductionFunction[name])

@@ -10,19 +10,27 @@ specification, Resize in modes linear and cubic.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.affine import Affine
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Regions,
+    Site,
+    Table,
+    Types,
+    Work,
+)
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_rank
 from penstock.opkit.nodes import onnx_form
 from penstock.opkit.real_nodes import RealNodes
@@ -50,7 +58,7 @@ the other takes fewer."""
 class RealTaps:
     """The sums along one axis: by output index, the input index and the weight of each tap."""
 
-    indices: tuple[int, ...]
+    indices: Ints
     weights: tuple[float, ...]
     size: int
 
@@ -132,10 +140,10 @@ class PlainResample(OperatorDefaults):
         assert total is not None
         return total
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return (image_needs(self.rows, self.columns, out),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         _, height, width, _ = site.inputs[0].shape
         return (image_affine(self.rows.affine(height), self.columns.affine(width)),)
 
@@ -163,7 +171,7 @@ class PlainResample(OperatorDefaults):
         )
 
 
-def interpolated(node: OnnxNode) -> Iterable[Made]:
+def interpolated(node: OnnxNode) -> Nodes:
     """ONNX Resize and Upsample of real numbers that does not only repeat elements."""
     new = RealNodes(node)
     x = new.input(0)
@@ -235,7 +243,7 @@ def _cubic_weights(x: Array, a: float) -> Array:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-def real_bilinear(node: ForeignNode) -> Iterable[Made]:
+def real_bilinear(node: ForeignNode) -> Nodes:
     """TFLite RESIZE_BILINEAR of real numbers."""
     *outputs, sampling = foreign_resize(node)
     new = RealNodes(onnx_form(node, "Resize"))

@@ -9,7 +9,7 @@ of stored elements, divided by their number, rounded half away from zero; `refer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -19,15 +19,14 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import MOST_ROWS, Arrays, Kernel, Site, Table, Types, Work
+from penstock.ir.op import MOST_ROWS, Affines, Arrays, Kernel, Regions, Site, Table, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import unary_node
@@ -127,10 +126,10 @@ class _Pool(Sliding):
         )
         return self.image_type(x, x.shape[3])
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         return (sliding.affine(self.rows, self.columns),)
 
     def work(self, site: Site, out: Region) -> Work:
@@ -155,7 +154,7 @@ class _Pool(Sliding):
             yield at, tap
 
 
-def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
+def rows_of_one(rows: Window, shape: Ints) -> int:
     """Number of leading input rows under the window, if the output has one row and one image; else
     0."""
     one = shape[0] == 1 and rows.outputs(shape[1]) == 1
@@ -265,7 +264,7 @@ to the other: both together err by less than 1.5 steps of the output, so that th
 step of the average that is rounded once."""
 
 
-def _onnx_average(node: OnnxNode) -> Iterable[Made]:
+def _onnx_average(node: OnnxNode) -> Nodes:
     """ONNX AveragePool.  Where every window counts as many elements it is a depthwise convolution
     by ones, unless input and output have one scale; that rounds once.
 
@@ -300,7 +299,7 @@ def _less(window: Window, padded: Window) -> Window:
     return replace(window, before=0, after=window.after - padded.after)
 
 
-def _plain_average(node: OnnxNode) -> Iterable[Made]:
+def _plain_average(node: OnnxNode) -> Nodes:
     """ONNX AveragePool of real numbers; see `_onnx_average`."""
     real = RealNodes(node)
     x = real.input(0)
@@ -316,7 +315,7 @@ def _plain_average(node: OnnxNode) -> Iterable[Made]:
     return real.result(real.apply(op, x))
 
 
-def _norm_pool(node: OnnxNode) -> Iterable[Made]:
+def _norm_pool(node: OnnxNode) -> Nodes:
     """ONNX LpPool and GlobalLpPool, which add the powers of the elements under a window."""
     real, p = RealNodes(node), node.integer("p", 2)
     require(p > 0, f"p is {p}, must be positive")
@@ -330,7 +329,7 @@ def _norm_pool(node: OnnxNode) -> Iterable[Made]:
     return real.result(total)
 
 
-def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Iterable[Made]:
+def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> Nodes:
     """Nodes that average the elements under each window that are not padding."""
     _, height, width, _ = x.shape
     counts = tuple(map(_counts, (rows, columns), (height, width)))
@@ -345,7 +344,7 @@ def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> It
         yield from _in_parts(node, x, rows, columns, counts)
 
 
-def _counts(window: Window, extent: int) -> tuple[int, ...]:
+def _counts(window: Window, extent: int) -> Ints:
     """Number of elements under the window, by output index."""
     found: list[int] = []
     for o in range(window.outputs(extent)):
@@ -360,8 +359,8 @@ def _in_parts(
     x: Value,
     rows: Window,
     columns: Window,
-    counts: tuple[tuple[int, ...], ...],
-) -> Iterable[Made]:
+    counts: tuple[Ints, ...],
+) -> Nodes:
     """Averages by parts of the output in which every window counts as many elements."""
     name, (batch, _, _, channels) = node.output().name, x.shape
     bands: list[Value] = []
@@ -396,7 +395,7 @@ def _in_parts(
     yield node.made(Concatenation(1), *bands)
 
 
-def _runs(counts: tuple[int, ...]) -> Iterator[Interval]:
+def _runs(counts: Ints) -> Iterator[Interval]:
     """Intervals of indices that have one count."""
     lower = 0
     for _, run in groupby(counts):
@@ -489,7 +488,7 @@ class PlainMaxPool2D(_PlainPool):
         return self.limits.applied(largest)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     is_max, clamp = node.name == "MAX_POOL_2D", fused_activation(node)
     if node.input(0).dtype is DType.FLOAT32:
         plain = PlainMaxPool2D if is_max else PlainAveragePool2D
@@ -500,7 +499,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield unary_node(quantised(*windows(node), clamp), node)
 
 
-def _volume_pool(node: OnnxNode) -> Iterable[Made]:
+def _volume_pool(node: OnnxNode) -> Nodes:
     """ONNX MaxPool, AveragePool and LpPool of volumes of real numbers."""
     new = RealNodes(node)
     x, p = new.input(0), node.integer("p", 2)
@@ -532,7 +531,7 @@ def _volume_pool(node: OnnxNode) -> Iterable[Made]:
     return new.result(new.apply(PlainDiv(), total, divisors))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     if node.input(0).rank == volumes.RANK:
         return _volume_pool(node)
     if node.name.endswith("LpPool"):

@@ -11,10 +11,10 @@ their own, such as `Logistic`, with `Numerics.REAL`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
 from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, onnx
@@ -117,7 +117,7 @@ class RealFunction(Lookup):
         return real_table(lambda r: function(r, self.parameters), x, y)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """An ONNX function of one variable."""
     defaults = _DEFINITIONS[node.name].defaults
     parameters = tuple(finite_parameter(node, *item) for item in defaults.items())

@@ -15,18 +15,18 @@ arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import Made
-from penstock.ir.graph import Value, result_of
+from penstock.ir.foreign import Made, Nodes
+from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, TensorType
 from penstock.opkit.activation import UNLIMITED
 from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.float_functions import Floats, logistic, tanh
@@ -134,7 +134,7 @@ class _Layer:
 
 def nodes(
     node: OnnxNode, op: RealRecurrence | PlainRecurrence, activations: tuple[str, ...]
-) -> Iterable[Made]:
+) -> Nodes:
     """Nodes that compute a recurrent layer by `op`.
 
     activations: the supported ones, of one direction."""
@@ -235,7 +235,7 @@ def _weighted_inputs(layer: _Layer, x: Value, d: int) -> Made:
     return Made(op, (x, w, bias), Value(f"{layer.label(d)}/weighted_inputs", type))
 
 
-def _extra(layer: _Layer, op: PlainRecurrence, d: int) -> tuple[Value, ...]:
+def _extra(layer: _Layer, op: PlainRecurrence, d: int) -> Values:
     """The constants after the weights of the hidden state."""
     match op:
         case PlainGru(reset_after=True):
@@ -297,7 +297,7 @@ def _initial_state(layer: _Layer, k: int, d: int) -> Iterator[Made]:
         yield Made(Dequantize(), (flat,), real)
 
 
-def _require_states(layer: _Layer, shape: tuple[int, ...]) -> None:
+def _require_states(layer: _Layer, shape: Ints) -> None:
     sizes = (len(layer.backwards), layer.batch)
     wanted = (*(reversed(sizes) if layer.batch_first else sizes), layer.units)
     require(shape == wanted, f"an initial state has shape {list(shape)}, must be {list(wanted)}")
@@ -481,7 +481,7 @@ def _is_plain(node: OnnxNode) -> bool:
     return any(node.input(k).dtype is DType.FLOAT32 and not (k and node.assumed) for k in range(3))
 
 
-def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:
+def _onnx_lstm(node: OnnxNode) -> Nodes:
     has_peepholes, is_plain = node.optional(PEEPHOLES) is not None, _is_plain(node)
     if has_peepholes and not is_plain:
         raise node.unsupported(
@@ -494,7 +494,7 @@ def _onnx_lstm(node: OnnxNode) -> Iterable[Made]:
     return nodes(node, op, ("Sigmoid", "Tanh", "Tanh"))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     match node.name:
         case "LSTM":
             return _onnx_lstm(node)
@@ -506,7 +506,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
             return nodes(node, op, ("Sigmoid", "Tanh"))
 
 
-def _onnx_rnn(node: OnnxNode) -> Iterable[Made]:
+def _onnx_rnn(node: OnnxNode) -> Nodes:
     """A simple layer, whose directions have one activation, on real numbers."""
     is_rectified = {text.lower() for text in node.texts("activations", ())} == {"relu"}
     return nodes(node, PlainRnn(is_rectified), ("Relu",) if is_rectified else ("Tanh",))

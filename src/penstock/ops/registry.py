@@ -11,13 +11,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import ModuleType
 from typing import cast
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, OperatorDefaults
 from penstock.ir.operator_facts import OnnxName
@@ -25,8 +25,8 @@ from penstock.ops.concatenation import Concatenation
 
 COPY: Op = Concatenation(axis=0)
 """The operator that copies a tensor: a concatenation of one input."""
-FromForeign = Callable[[ForeignNode], Iterable[Made]]
-FromOnnx = Callable[[OnnxNode], Iterable[Made]]
+FromForeign = Callable[[ForeignNode], Nodes]
+FromOnnx = Callable[[OnnxNode], Nodes]
 
 
 @frozen

@@ -7,19 +7,28 @@ that shapes computed in the model (such as a dynamic batch) need not be folded f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Table, Types, Work
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Regions,
+    Site,
+    Table,
+    Types,
+    Work,
+)
 from penstock.ir.operator_facts import relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 
@@ -34,7 +43,7 @@ class Reshape(FollowingAxes):
     Source: TFLite RESHAPE, EXPAND_DIMS, SQUEEZE.  The new shape is that of the output tensor,
     so that shapes computed in the model (such as a dynamic batch) need not be folded first."""
 
-    shape: tuple[int, ...]
+    shape: Ints
 
     TFLITE = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
     RELAY = relay("expand_dims", "nn.batch_flatten", "reshape", "squeeze")
@@ -60,7 +69,7 @@ class Reshape(FollowingAxes):
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 0)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
+    def in_place(self, site: Site) -> Ints:
         return (0,)
 
     def kernel(self, site: Site) -> Kernel:
@@ -76,14 +85,14 @@ def keeps_extents(node: Node) -> bool:
     return x == y
 
 
-def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+def _kept_axes(x: Ints, y: Ints) -> tuple[tuple[int, int], ...]:
     """Pairs (axis of x, axis of y) that the reshape preserves.
 
     Axes match where extents and the number of elements before them do: (1, 40, 16) and
     (1, 40, 1, 16) keep 40 and 16; (4, 6) and (24,) keep nothing.
     """
 
-    def positions(shape: tuple[int, ...]) -> dict[tuple[int, int], int]:
+    def positions(shape: Ints) -> dict[tuple[int, int], int]:
         return {
             (math.prod(shape[:axis]), extent): axis
             for axis, extent in enumerate(shape)
@@ -114,11 +123,11 @@ class Shape(OperatorDefaults):
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         return self._extents(site)[out.slices]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         nothing = (0,) * site.inputs[0].rank
         return (Region(nothing, nothing),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         return (Affine.constant((0,) * site.inputs[0].rank, 1),)
 
     def kernel(self, site: Site) -> Kernel:
@@ -129,7 +138,7 @@ class Shape(OperatorDefaults):
         return np.array(site.inputs[0].shape, self.dtype.value)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     y = node.output()
     if node.name in ("RANK", "RANGE", "BROADCAST_ARGS"):
         numbers = _numbers(node).astype(y.dtype.value)
@@ -167,7 +176,7 @@ def _numbers(node: ForeignNode) -> Array:
         raise node.unsupported(f"shapes {shapes[0]} and {shapes[1]} do not broadcast") from None
 
 
-def _computed_shape(node: ForeignNode) -> tuple[int, ...]:
+def _computed_shape(node: ForeignNode) -> Ints:
     """The shape of an output that the file leaves open; the stated one if nothing else tells it."""
     x, y, given = node.input(0).type, node.output().type, node.optional(1)
     if node.name == "SQUEEZE":

@@ -10,21 +10,31 @@ single precision.  ONNX operator specification, Resize.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
 
 from penstock.fixedpoint import multiply, round_half_away
 from penstock.frozen import frozen
-from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Table, Types, Work
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Params,
+    Regions,
+    Site,
+    Table,
+    Types,
+    Work,
+)
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import image_shape, require, require_count, require_int8, require_rank
 from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import (
@@ -70,8 +80,8 @@ class Taps:
     `first`: by output index, the first input index.  `weights`: by output index, one for each
     tap."""
 
-    first: tuple[int, ...]
-    weights: tuple[int, ...]
+    first: Ints
+    weights: Ints
 
     @property
     def size(self) -> int:
@@ -154,10 +164,10 @@ class Resample(ExchangedPair, OperatorDefaults):
         scaled = multiply(total, *self._multiplier(site)) + site.output.zero_point
         return saturated(scaled)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return (image_needs(self.rows, self.columns, out),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         _, height, width, _ = site.inputs[0].shape
         return (image_affine(self.rows.affine(height), self.columns.affine(width)),)
 
@@ -193,7 +203,7 @@ class Resample(ExchangedPair, OperatorDefaults):
         return fitting_multiplier(real, 255 * self.rows.gain * self.columns.gain)
 
 
-def from_onnx_resize(node: OnnxNode) -> Iterable[Made]:
+def from_onnx_resize(node: OnnxNode) -> Nodes:
     """ONNX Resize and Upsample in mode linear (or bilinear) or cubic."""
     x, mode = node.input(0), node.text("mode", "nearest")
     require_rank(x.type, (4,), "input")
@@ -341,10 +351,10 @@ class _Bilinear(OperatorDefaults):
         magnitude = (np.abs(total) + (1 << (2 * POSITION_BITS - 1))) >> (2 * POSITION_BITS)
         return (np.sign(total) * magnitude).astype(np.int8)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return (image_needs(*self._axes(site), out),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         rows, columns = self._axes(site)
         return (image_affine(rows.affine(self.rows), columns.affine(self.columns)),)
 
@@ -501,7 +511,7 @@ def _nearest(extent: int, outputs: int, sampling: Sampling) -> ListedMap:
     return ListedMap(tuple(min(k, extent - 1) for k in nearest), Fraction(extent, outputs))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     x, mode = node.input(0), node.text("mode", "nearest")
     require_rank(x.type, (4,), "input")
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
@@ -548,7 +558,7 @@ def _repeats(axes: tuple[ResizedAxis, ...], where: str, rounding: str) -> bool:
     )
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     if node.name == "RESIZE_BILINEAR" and is_plain_foreign(node):
         yield from in_shape_of_output(node, real_bilinear(node))
         return

@@ -14,7 +14,6 @@ output.  L2_NORMALIZATION; `reference/integer_ops/l2normalization.h`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +25,7 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
@@ -156,7 +155,7 @@ def _require_addable(node: ForeignNode, most: int) -> None:
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {most} add up")
 
 
-def _foreign_softmax(node: ForeignNode) -> Iterable[Made]:
+def _foreign_softmax(node: ForeignNode) -> Nodes:
     out = node.output().type
     real = out.dtype is DType.FLOAT32
     require_dtype(out, (DType.INT8, DType.INT16, DType.FLOAT32), "output")
@@ -171,7 +170,7 @@ def _foreign_softmax(node: ForeignNode) -> Iterable[Made]:
     yield Made(op, (node.input(0),), node.output())
 
 
-def _onnx_softmax(node: OnnxNode) -> Iterable[Made]:
+def _onnx_softmax(node: OnnxNode) -> Nodes:
     x = node.input(0)
     y = node.output().type.quantisation
     if y is None or x.dtype is DType.FLOAT32:
@@ -253,7 +252,7 @@ class PlainLogSoftmax(RowVectors):
         return Kernel("log_softmax_f32", params(site), by_rows=True)
 
 
-def _foreign_logarithm(node: ForeignNode) -> Iterable[Made]:
+def _foreign_logarithm(node: ForeignNode) -> Nodes:
     if node.output().dtype is DType.FLOAT32:
         yield Made(PlainLogSoftmax(), (node.input(0),), node.output())
         return
@@ -311,7 +310,7 @@ class PlainL2Normalization(RowVectors):
         return Kernel("l2_normalization_f32", params(site), by_rows=True)
 
 
-def _foreign_normalised(node: ForeignNode) -> Iterable[Made]:
+def _foreign_normalised(node: ForeignNode) -> Nodes:
     if fused_activation(node) is not Activation.NONE:
         raise node.unsupported("a fused activation, must be none")
     if is_plain_foreign(node):
@@ -322,7 +321,7 @@ def _foreign_normalised(node: ForeignNode) -> Iterable[Made]:
     yield from elementwise_nodes(L2Normalization(), node, 1)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     match node.name:
         case "SOFTMAX":
             return _foreign_softmax(node)
@@ -332,7 +331,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
             return _foreign_normalised(node)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Softmax, LogSoftmax.  The logarithm is real arithmetic, because scale and zero point of
     the output are free."""
     if node.name == "Softmax":

@@ -18,11 +18,13 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.op import (
+    Affines,
     Arrays,
     Kernel,
     Op,
     OperatorDefaults,
     Params,
+    Regions,
     Site,
     Table,
     Types,
@@ -30,7 +32,7 @@ from penstock.ir.op import (
     row_before,
 )
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
@@ -65,10 +67,10 @@ class _UnderColumns(OperatorDefaults):
     __slots__ = ()
     columns: Window
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return (sliding.needs(ROW, self.columns, site.inputs[0].shape, out),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         return (sliding.affine(ROW, self.columns),)
 
     def work(self, site: Site, out: Region) -> Work:
@@ -80,11 +82,11 @@ class _OfLastRow(OperatorDefaults):
 
     __slots__ = ()
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         height = site.inputs[0].shape[1]
         return (out.replace(1, (0, 0) if out.empty else (height - 1, height)),)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         offset = (0, site.inputs[0].shape[1] - 1, 0, 0)
         return (Affine.diagonal((1, 0, 1, 1), extra=(0, 1, 0, 0), offset=offset),)
 
@@ -245,7 +247,7 @@ class RunningProduct(OperatorDefaults):
             found[:, :1] += b[channels]
         return gone_on(found, inputs, out, np.add)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         x = site.inputs[0].shape
         batch, rows, _, channels = out.intervals
         row = x[2] * x[3]
@@ -256,7 +258,7 @@ class RunningProduct(OperatorDefaults):
             Region.of(first),
         )
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         x = site.inputs[0].shape
         image = Affine.diagonal((1, 1, 0, 0), extra=(0, 0, x[2], x[3]))
         channel = (0, 0, 0, 1, 0)
@@ -297,7 +299,7 @@ class AverageLast(_OfLastRow):
 
     `counts`: numbers of summed elements, one for each column."""
 
-    counts: tuple[int, ...]
+    counts: Ints
     activation: Activation = Activation.NONE
 
     def result_type(self, inputs: Types) -> TensorType:

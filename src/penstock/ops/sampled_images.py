@@ -10,17 +10,17 @@ Source: ONNX operator specification.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import PLAIN_MODEL, onnx
-from penstock.ir.tensor import Array, DType
+from penstock.ir.tensor import Array, DType, Ints
 from penstock.opkit.checks import require
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.comparisons import Connective, Logical, PlainCompare, Relation
@@ -47,7 +47,7 @@ CUBIC = -0.75
 """The coefficient of cubic convolution."""
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX AffineGrid, Col2Im, GridSample, RoiAlign."""
     new = RealNodes(node)
     match node.name:
@@ -84,7 +84,7 @@ class _Tap:
 
 
 def _gathered(
-    new: RealNodes, pixels: Value, first: Value, extents: tuple[int, ...], taps: tuple[_Tap, ...]
+    new: RealNodes, pixels: Value, first: Value, extents: Ints, taps: tuple[_Tap, ...]
 ) -> tuple[Term, Value | None]:
     """The pixels at one tap of each axis, and the product of the weights, with a last axis.
 

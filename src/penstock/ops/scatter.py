@@ -16,20 +16,20 @@ ReverseSequence).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 
 import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Site, Types
+from penstock.ir.op import Affines, Arrays, Kernel, OperatorDefaults, Regions, Site, Types
 from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
@@ -86,10 +86,10 @@ class ScatterNd(OperatorDefaults):
                 found[position] = _combined(self.reduction, found[position], row)
         return found[out.slices]
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         return tuple(Region.whole(x.shape if not out.empty else (0,) * x.rank) for x in site.inputs)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         return tuple(Affine.constant(x.shape, site.output.rank) for x in site.inputs)
 
     def kernel(self, site: Site) -> Kernel:
@@ -126,7 +126,7 @@ def _combined(reduction: Reduction, a: Array, b: Array) -> Array:
             return np.where(a < b, a, b)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite REVERSE_SEQUENCE along the first two axes, and SCATTER_ND and SEGMENT_SUM of plain
     numbers, which add what has one place."""
     if node.name == "REVERSE_SEQUENCE":
@@ -159,7 +159,7 @@ def _foreign_sums(node: ForeignNode) -> Iterator[Made]:
     return new.result(new.apply(ScatterNd(Reduction.ADD), zeros, indices, updates))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX's operators that read or write at computed places."""
     new = RealNodes(node)
     reads = node.name.startswith(("Gather", "Reverse"))
@@ -232,9 +232,7 @@ def _axis_places(new: RealNodes, x: Value) -> Value:
     return _flat_places(new, shape, axis, wrapped(new, indices, shape[axis]), indices.shape)
 
 
-def _flat_places(
-    new: RealNodes, shape: tuple[int, ...], axis: int, indices: Value, given: tuple[int, ...]
-) -> Value:
+def _flat_places(new: RealNodes, shape: Ints, axis: int, indices: Value, given: Ints) -> Value:
     """Places in a flattened tensor: along an axis at indices, along others at those of a grid of
     the shape `given`."""
     grid = np.indices(given)

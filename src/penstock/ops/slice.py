@@ -16,17 +16,17 @@ from typing import Self
 
 from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_entries
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
 from penstock.ir.operator_facts import CARRIED, RelayName, onnx, relay
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import Ints, TensorType
 from penstock.opkit.checks import constant_axes, one_axis, require, resolved_axis
 from penstock.opkit.nodes import requantised, with_shape
 from penstock.opkit.selection import Maps, Selection, StridedMap, selected_type
 
-Bounds = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+Bounds = tuple[Ints, Ints, Ints]
 
 
 def strided_bounds(node: ForeignNode) -> Bounds:
@@ -106,9 +106,9 @@ def item_of_split(node: Node, nodes: Iterable[Node]) -> int | None:
 class Slice(Selection):
     """Box of `shape` that starts at index `start` with stride `step` along each axis."""
 
-    start: tuple[int, ...]
-    shape: tuple[int, ...]
-    step: tuple[int, ...]
+    start: Ints
+    shape: Ints
+    step: Ints
 
     TFLITE = (
         "SLICE",
@@ -153,7 +153,7 @@ class Slice(Selection):
         return tuple(StridedMap(start, step if n > 1 else 1) for start, step, n in triples)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     match node.name:
         case "SLICE":
             yield _box(node)
@@ -186,7 +186,7 @@ def _box(node: ForeignNode) -> Made:
     return Made(Slice(start, shape, (1,) * len(shape)), (value,), node.output())
 
 
-def _strided(node: ForeignNode) -> Iterable[Made]:
+def _strided(node: ForeignNode) -> Nodes:
     value = node.input(0)
     starts, shape, steps = strided_bounds(node)
     dropped, output = node.integer("shrink_axis_mask"), node.output()
@@ -206,7 +206,7 @@ def _reverse(node: ForeignNode) -> Made:
     return Made(Slice(start, shape, step), (value,), node.output())
 
 
-def _split_sizes(node: ForeignNode) -> Iterable[Made]:
+def _split_sizes(node: ForeignNode) -> Nodes:
     value = node.input(0)
     node.require_count("num_splits", len(node.outputs), "outputs")
     sizes, axis = node.constant_ints(1), one_axis(node, 2, value.rank)
@@ -215,14 +215,14 @@ def _split_sizes(node: ForeignNode) -> Iterable[Made]:
     return _pieces(node, value, axis, tuple(rest if size == -1 else size for size in sizes))
 
 
-def _unpack(node: ForeignNode) -> Iterable[Made]:
+def _unpack(node: ForeignNode) -> Nodes:
     value = node.input(0)
     node.require_count("num", len(node.outputs), "outputs")
     axis = resolved_axis(node.integer("axis"), value.rank)
     return _pieces(node, value, axis, (1,) * value.shape[axis])
 
 
-def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) -> Iterable[Made]:
+def _pieces(node: ForeignNode, value: Value, axis: int, sizes: Ints) -> Nodes:
     require(
         len(sizes) == len(node.outputs) and sum(sizes) == value.shape[axis],
         f"{len(node.outputs)} outputs of sizes {list(sizes)} along axis {axis}; the input has "
@@ -236,12 +236,12 @@ def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) 
         first += size
 
 
-def _then_reshape(op: Slice, value: Value, output: Value) -> Iterable[Made]:
+def _then_reshape(op: Slice, value: Value, output: Value) -> Nodes:
     """The slice, and a reshape if the output has fewer axes."""
     return with_shape(op, (value,), op.shape, output)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     if node.name == "Split":
         yield from _onnx_split(node)
         return
@@ -263,7 +263,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield from requantised(node, op, node.input(0))
 
 
-def _onnx_split(node: OnnxNode) -> Iterable[Made]:
+def _onnx_split(node: OnnxNode) -> Nodes:
     x, axis = node.input(0), node.axis(node.integer("axis"))
     extent, count = x.shape[axis], len(node.outputs)
     size = -(-extent // max(1, count))

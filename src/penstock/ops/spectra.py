@@ -8,11 +8,9 @@ Source: ONNX operator specification.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import PLAIN_MODEL, onnx
@@ -27,7 +25,7 @@ from penstock.ops.transpose import Transpose
 ONNX = onnx(PLAIN_MODEL, "DFT", "STFT")
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX DFT, STFT."""
     new = RealNodes(node)
     return new.result(_transform(new) if node.name == "DFT" else _frames(new))

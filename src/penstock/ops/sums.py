@@ -10,7 +10,7 @@ ONNX operator specification.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -18,13 +18,13 @@ import numpy as np
 
 from penstock.fixedpoint import multiply
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype
@@ -149,7 +149,7 @@ class PlainSum(Reduction):
     Source: ONNX operator specification.  onnxruntime adds in another order, which changes the
     last bits of the sum."""
 
-    axes: tuple[int, ...]
+    axes: Ints
 
     ONNX = (
         onnx(REALS, *_NORMS)
@@ -186,7 +186,7 @@ LEAST_NORM = 2.0**-100
 """Smaller norms divide as this one, so that a vector of zeros remains one, as in onnxruntime."""
 
 
-def _norm(node: OnnxNode, axes: Axes) -> Iterable[Made]:
+def _norm(node: OnnxNode, axes: Axes) -> Nodes:
     """ONNX ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare."""
     real = RealNodes(node)
     x, total = Term(real, real.input(0)), PlainSum(axes)
@@ -205,7 +205,7 @@ def _norm(node: OnnxNode, axes: Axes) -> Iterable[Made]:
     return real.result(y.value)
 
 
-def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
+def divided_by_norm(node: OnnxNode) -> Nodes:
     """ONNX LpNormalization; norms below `LEAST_NORM` divide as this one."""
     real, total, p = (
         RealNodes(node),
@@ -219,7 +219,7 @@ def divided_by_norm(node: OnnxNode) -> Iterable[Made]:
     return real.result((Term(real, real.input(0)) / divisor).value)
 
 
-def _layer_norm(node: OnnxNode) -> Iterable[Made]:
+def _layer_norm(node: OnnxNode) -> Nodes:
     """ONNX LayerNormalization, of vectors with a row each."""
     x = node.input(0)
     shape, axis = x.shape, node.integer("axis", -1)
@@ -235,14 +235,14 @@ def _layer_norm(node: OnnxNode) -> Iterable[Made]:
     return real.results(wanted)
 
 
-def _instance_norm(node: OnnxNode) -> Iterable[Made]:
+def _instance_norm(node: OnnxNode) -> Nodes:
     """ONNX InstanceNormalization."""
     real = RealNodes(node)
     y, _, _ = _standardised(real, node.input(0), (1, 2))
     return real.result(_scaled(node, real, y, lambda numbers: numbers))
 
 
-def _group_norm(node: OnnxNode) -> Iterable[Made]:
+def _group_norm(node: OnnxNode) -> Nodes:
     """ONNX GroupNormalization.  Before opset 21, scale and offset are those of groups."""
     x, groups = node.input(0), node.integer("num_groups")
     batch, height, width, channels = x.shape
@@ -258,7 +258,7 @@ def _group_norm(node: OnnxNode) -> Iterable[Made]:
     return real.result(_scaled(node, real, y, lambda numbers: np.repeat(numbers, times)))
 
 
-def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
+def _standardised(real: RealNodes, x: Value, axes: Ints) -> tuple[Value, Value, Value]:
     """x less its mean along axes, divided by its standard deviation; the mean, and the reciprocal
     of the deviation.
 
@@ -298,7 +298,7 @@ def _arranged(real: RealNodes, numbers: Value, arranged: Callable[[Array], Array
     return real.apply(Gather(0, tuple(int(k) for k in places.ravel())), flat)
 
 
-def _local_response(node: OnnxNode) -> Iterable[Made]:
+def _local_response(node: OnnxNode) -> Nodes:
     """ONNX LRN: x / (bias + alpha / size * squares of near channels) ** beta."""
     real, size = RealNodes(node), node.integer("size")
     x = Term(real, real.input(0))
@@ -344,7 +344,7 @@ class Mean(_ScaledTotal):
     MEAN = True
 
 
-def _pooled(node: OnnxNode) -> Iterable[Made]:
+def _pooled(node: OnnxNode) -> Nodes:
     """The mean of images, or of volumes, whose planes count as rows of one image."""
     x, y = node.input(0), node.output()
     batch, *extents, channels = x.shape
@@ -359,7 +359,7 @@ def _pooled(node: OnnxNode) -> Iterable[Made]:
     yield node.made(Reshape((batch, *(1 for _ in extents), channels)), last.output)
 
 
-def _mean(node: OnnxNode, axes: Axes) -> Iterable[Made]:
+def _mean(node: OnnxNode, axes: Axes) -> Nodes:
     if is_real(node):
         real = RealNodes(node)
         total = real.apply(PlainSum(axes), real.input(0))
@@ -384,7 +384,7 @@ class Sum(_ScaledTotal):
     MEAN = False
 
 
-def _sum(node: OnnxNode, axes: Axes) -> Iterable[Made]:
+def _sum(node: OnnxNode, axes: Axes) -> Nodes:
     if is_real(node):
         real = RealNodes(node)
         yield from real.result(real.apply(PlainSum(axes), real.input(0)))
@@ -392,7 +392,7 @@ def _sum(node: OnnxNode, axes: Axes) -> Iterable[Made]:
         yield node.made(Sum(axes), node.input(0))
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     if node.name == "LOCAL_RESPONSE_NORMALIZATION":
         size = 2 * node.integer("radius") + 1
         numbers = {name: node.real(name) for name in ("bias", "beta")}
@@ -406,7 +406,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     return in_shape_of_output(node, from_onnx(reduction.onnx_form_of(node, name)))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX GlobalAveragePool, ReduceMean, ReduceSum, norms and normalisations."""
     match node.name:
         case "GlobalAveragePool":

@@ -9,7 +9,6 @@ Source: TFLite Micro, `EvalIntegerSvdfReference` (`micro/kernels/svdf_common.cc`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,9 +16,9 @@ import numpy as np
 from penstock.fixedpoint import multiply, wrap_int32
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
-from penstock.ir.foreign import ForeignNode, Made
-from penstock.ir.graph import Value
-from penstock.ir.op import Arrays, Kernel, Op, OperatorDefaults, Site, Types, Work
+from penstock.ir.foreign import ForeignNode, Made, Nodes
+from penstock.ir.graph import Value, Values
+from penstock.ir.op import Affines, Arrays, Kernel, Op, OperatorDefaults, Regions, Site, Types, Work
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
 from penstock.opkit.activation import UNLIMITED, Activation, fused_activation
@@ -168,12 +167,12 @@ class SvdfTime(OperatorDefaults):
         found = np.clip(scaled + site.output.zero_point, -128, 127)
         return found.astype(np.int8).reshape(out.shape)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         filters, steps = self._filters(out), (0, site.inputs[1].shape[1])
         read = Region.of(out.intervals[0], steps, (0, 1), filters)
         return read, Region.of(filters, steps), Region.of(out.intervals[1])
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         filters, steps = (0, self.rank, 0), (0, 0, site.inputs[1].shape[1])
         return (
             Affine(((1, 0, 0), steps, (0, 0, 1), filters), (0, 0, 0, 0)),
@@ -207,7 +206,7 @@ class SvdfTime(OperatorDefaults):
         return lower * self.rank, upper * self.rank
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite SVDF, with one sequence at a time."""
     x, w, v = node.input(0), node.input(1), node.input(2)
     op = SvdfTime(node.integer("rank"))
@@ -226,7 +225,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(op, (window, v, b), node.output())
 
 
-def _real_queue(x: Value, w: Value, before: Value, window: Value) -> Iterable[Made]:
+def _real_queue(x: Value, w: Value, before: Value, window: Value) -> Nodes:
     """The nodes that compute the state after a run, as real numbers."""
     none = Value.constant(f"{before.name}/no_bias", np.zeros(w.shape[0], np.float32))
     feature = Value(f"{before.name}/filtered", TensorType((1, w.shape[0]), DType.FLOAT32))
@@ -235,7 +234,7 @@ def _real_queue(x: Value, w: Value, before: Value, window: Value) -> Iterable[Ma
     yield from _queue(Reshape(shape), (feature,), before, window)
 
 
-def _real_sums(node: ForeignNode, window: Value, rank: int) -> Iterable[Made]:
+def _real_sums(node: ForeignNode, window: Value, rank: int) -> Nodes:
     """The nodes that add the filtered steps, then the filters of a unit to its bias, in order.
 
     Source: TFLite Micro, `EvalFloatSvdfReference` (`micro/kernels/svdf_common.cc`)."""
@@ -326,7 +325,7 @@ def _check_sums(node: ForeignNode, state: Value) -> None:
     fitting_multiplier(real, min(largest, 2**31 - 1))
 
 
-def _queue(feature: Op, inputs: tuple[Value, ...], before: Value, window: Value) -> Iterable[Made]:
+def _queue(feature: Op, inputs: Values, before: Value, window: Value) -> Nodes:
     """The nodes that compute the state after a run: `window`, the last steps and a new one, which
     `feature` computes."""
     _, steps, _, filters = before.shape
@@ -340,7 +339,7 @@ def _queue(feature: Op, inputs: tuple[Value, ...], before: Value, window: Value)
     yield Made(Concatenation(1), (kept, new), window, assigns=STATE, before=before)
 
 
-def _as_in_file(stored: Value, window: Value) -> Iterable[Made]:
+def _as_in_file(stored: Value, window: Value) -> Nodes:
     """The state after a run as the file stores it, for comparison with ground truth.  Nothing reads
     it, so it is not part of the compiled network."""
     _, steps, _, filters = window.shape

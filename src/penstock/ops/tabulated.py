@@ -6,17 +6,15 @@ y  as x       int8 or uint8
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import Made
+from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, Ints, Quantisation, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.lookup import ELEMENTS, Lookup
 from penstock.ops.conversions import EIGHT_BITS
@@ -35,7 +33,7 @@ class ElementTable(Lookup):
 
     `results`: output elements for the input elements -128 .. 127."""
 
-    results: tuple[int, ...]
+    results: Ints
 
     ONNX = onnx(OnnxName(AxisOrder.ALIKE), "ElementTable")
 
@@ -55,7 +53,7 @@ def table_of(results: Array) -> ElementTable:
     return ElementTable(tuple(results.tolist()))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """A table that the front end has made of Deeploy's functions of integers."""
     yield node.made(ElementTable(node.integers("results")), node.input(0))
 

@@ -9,7 +9,6 @@ FILL and ZEROS_LIKE, which repeat a number (`kernels/fill.cc`, `kernels/zeros_li
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Self
 
@@ -17,12 +16,12 @@ import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_entries
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
-from penstock.ir.tensor import Data, TensorType
+from penstock.ir.tensor import Data, Ints, TensorType
 from penstock.opkit.checks import require, require_count, require_elements
 from penstock.opkit.nodes import requantised, reshaped
 from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, StridedMap, listed_type
@@ -32,7 +31,7 @@ from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, Stride
 class Tile(Selection):
     """Repeats the input `multiples` times along each axis."""
 
-    multiples: tuple[int, ...]
+    multiples: Ints
 
     TFLITE = ("TILE", "BROADCAST_TO", "FILL", "ZEROS_LIKE")
     ONNX = onnx(OnnxName(AxisOrder.MODEL, carries=True, floats=True), "Expand") | onnx(
@@ -65,7 +64,7 @@ def _repeated(extent: int, times: int) -> AxisMap:
     return StridedMap(0, 0) if extent == 1 else ListedMap(tuple(range(extent)) * times)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     if node.name in ("FILL", "ZEROS_LIKE"):
         yield from _filled(node)
         return
@@ -85,7 +84,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     yield Made(Tile(multiples), (viewed,), node.output())
 
 
-def _filled(node: ForeignNode) -> Iterable[Made]:
+def _filled(node: ForeignNode) -> Nodes:
     """A number at every place."""
     y = node.output()
     if node.name == "FILL":
@@ -99,7 +98,7 @@ def _filled(node: ForeignNode) -> Iterable[Made]:
     yield Made(Tile(shape), (viewed,), y)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     x, numbers = node.input(0), node.constant_ints(1)
     if node.name == "Tile":
         require(

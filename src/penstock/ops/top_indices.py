@@ -10,12 +10,10 @@ Source: ONNX operator specification, TopK; TFLite TOPK_V2 (`kernels/topk_v2.cc`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types, Work, row_count
@@ -79,14 +77,14 @@ class TopIndices(FollowingAxes):
         return Kernel("top_indices", params, by_rows=True)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     new = RealNodes(onnx_form(node, "TopK"))
     values, found = _found(new)
     require_dtype(node.output(1).type, (DType.INT32,), "output 1")
     return new.results({0: values, 1: found})
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX TopK of a constant number; values are read at the indices."""
     new = RealNodes(node)
     values, found = _found(new)

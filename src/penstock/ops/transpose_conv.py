@@ -19,7 +19,7 @@ Source: TFLite TRANSPOSE_CONV and CONV_3D_TRANSPOSE; `reference/integer_ops/tran
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 
@@ -29,10 +29,20 @@ from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedPair
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, OperatorDefaults, Params, Site, Types, Work
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Params,
+    Regions,
+    Site,
+    Types,
+    Work,
+)
 from penstock.ir.operator_facts import (
     AxisOrder,
     OnnxName,
@@ -42,7 +52,7 @@ from penstock.ir.operator_facts import (
     relay,
 )
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Data, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, Ints, Quantisation, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
@@ -140,13 +150,13 @@ class _Transposed(WeightedOp):
         y = (x.shape[0], self.rows.outputs, self.columns.outputs, w.shape[0])
         return TensorType(y, x.dtype)
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         x, (n, h, c_w, _) = site.inputs[0], out.intervals
         rows = self.rows.needs(h, x.shape[1])
         read = Region.of(n, rows, self.columns.needs(c_w, x.shape[2]), (0, x.shape[3]))
         return read, *self.needed_constants(site, out)
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         rows, columns = self.rows.affine(), self.columns.affine()
         channels = (0, site.inputs[0].shape[3], 0)
         factors, extra, offset = zip((1, 0, 0), rows, columns, channels, strict=True)
@@ -255,7 +265,7 @@ def _met(axis: Spread, tap: int, read: Interval, out: Interval) -> tuple[Int64s,
     return indices[inside], at[inside]
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite TRANSPOSE_CONV, padded as the convolution from its output to its input."""
     if node.name == "CONV_3D_TRANSPOSE":
         yield from in_shape_of_output(node, _foreign_volume_nodes(node))
@@ -278,7 +288,7 @@ FOREIGN_ORDER = (4, 3, 0, 1, 2)
 """From (D, H, W, O, C), as TFLite has weights of volumes, to (C, O, D, H, W)."""
 
 
-def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
+def _foreign_volume_nodes(node: ForeignNode) -> Nodes:
     """TFLite CONV_3D_TRANSPOSE of real numbers.
 
     Source: `reference/conv3d_transpose.h`."""
@@ -290,7 +300,7 @@ def _foreign_volume_nodes(node: ForeignNode) -> Iterable[Made]:
     return _volume_nodes(form, x, 1, Limits.of(fused_activation(node)))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX ConvTranspose.  In groups it is a convolution by flipped windows of the input with zeros
     between its rows and columns."""
     x, groups = node.input(0), node.integer("group", 1)
@@ -320,9 +330,7 @@ def from_onnx(node: OnnxNode) -> Iterable[Made]:
     yield onnx_layer(op, node, x, w, b)
 
 
-def _volume_nodes(
-    node: OnnxNode, x: Value, groups: int, limits: Limits = UNLIMITED
-) -> Iterable[Made]:
+def _volume_nodes(node: OnnxNode, x: Value, groups: int, limits: Limits = UNLIMITED) -> Nodes:
     """Nodes of a transposed convolution of volumes, of real numbers: with planes of zeros between
     those of the input, it is a convolution by the flipped taps along them, each of which is a
     transposed convolution of images."""
@@ -368,7 +376,7 @@ def _require_groups(x: Value, w: Value, groups: int) -> None:
     )
 
 
-def _plain_nodes(node: OnnxNode, groups: int) -> Iterable[Made]:
+def _plain_nodes(node: OnnxNode, groups: int) -> Nodes:
     """Nodes of a transposed convolution of real numbers; each group is one of its own."""
     real = RealNodes(node)
     x = real.input(0)
@@ -408,9 +416,7 @@ def _dilated(node: OnnxNode, w: Value) -> Value:
     return Value(w.name, w.type.with_shape(shape), Data.of(elements))
 
 
-def _onnx_spreads(
-    node: OnnxNode, extents: tuple[int, ...], sizes: tuple[int, ...]
-) -> tuple[Spread, Spread]:
+def _onnx_spreads(node: OnnxNode, extents: Ints, sizes: Ints) -> tuple[Spread, Spread]:
     """The windows along rows and columns.  Source: ONNX operator specification, ConvTranspose."""
     strides = pair(node, "strides")
     extra = pair(node, "output_padding", (0, 0), least=0)
@@ -449,7 +455,7 @@ def _grouped_weights(w: Value, groups: int) -> Value:
     return Value(w.name, TensorType(shape, w.dtype, q), Data.of(elements))
 
 
-def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) -> Iterable[Made]:
+def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) -> Nodes:
     """A transposed convolution in groups, by weights of `_grouped_weights`."""
     label, spreads = node.output().name, (rows, columns)
     for k, spread in enumerate(spreads):
@@ -476,7 +482,7 @@ def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) 
     yield from grouped_nodes(node, x, w, *windows)
 
 
-def _spaced(x: Value, axis: int, stride: int, label: str) -> Iterable[Made]:
+def _spaced(x: Value, axis: int, stride: int, label: str) -> Nodes:
     """Nodes that insert stride - 1 zeros after each index of an axis."""
     if stride == 1:
         return

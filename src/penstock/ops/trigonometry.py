@@ -14,7 +14,7 @@ functions", SIGNUM Newsletter 18 (1983), for angles of any size; Taylor series.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, Params, Site
 from penstock.ir.operator_facts import FUNCTION, onnx
@@ -152,12 +152,12 @@ class Sign(Plain):
     ARITHMETIC = arithmetic("sign", float32=np.sign)
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite SIN, COS and SIGN of real numbers."""
     return in_shape_of_output(node, from_onnx(onnx_form(node, node.name.capitalize())))
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX's trigonometric and hyperbolic functions, and Sign."""
     new = RealNodes(node)
     x = Term(new, new.input(0))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from penstock.fixedpoint import (
     rounding_shift,
 )
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made
+from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
 from penstock.ir.operator_facts import CARRIED, REALS, AxisOrder, OnnxName, RelayName, onnx, relay
@@ -455,7 +455,7 @@ _TYPED: Mapping[str, tuple[Plain, Lookup]] = {
 """By TFLite name, the operators of real numbers and of int8."""
 
 
-def from_foreign(node: ForeignNode) -> Iterable[Made]:
+def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite's functions of one variable."""
     if node.unsigned and node.name in _OF_UNSIGNED:
         x, y = node.input(0), node.output()
@@ -475,7 +475,7 @@ def from_foreign(node: ForeignNode) -> Iterable[Made]:
     return elementwise_nodes(op, node, 1)
 
 
-def _real_foreign(node: ForeignNode) -> Iterable[Made]:
+def _real_foreign(node: ForeignNode) -> Nodes:
     match node.name:
         case "GELU" if node.integer("approximate"):
             return from_onnx(onnx_form(node, "Gelu", approximate="tanh"))
@@ -488,7 +488,7 @@ def _real_foreign(node: ForeignNode) -> Iterable[Made]:
             return real.result(real.apply(PlainHardSwish(), real.input(0)))
 
 
-def _real_gelu(node: OnnxNode) -> Iterable[Made]:
+def _real_gelu(node: OnnxNode) -> Nodes:
     """As TFLite computes it, by the complementary error function, which loses no digits where x is
     negative.  Source: `reference/gelu.h`."""
     real = RealNodes(node)
@@ -524,7 +524,7 @@ def _check(node: ForeignNode) -> None:
             pass
 
 
-def _clipped(node: OnnxNode) -> Iterable[Made]:
+def _clipped(node: OnnxNode) -> Nodes:
     """ONNX Clip with computed bounds, or with a lower one above the upper one, which counts."""
     new = RealNodes(node)
     if is_real(node):
@@ -543,7 +543,7 @@ def _clipped(node: OnnxNode) -> Iterable[Made]:
     return new.result(x)
 
 
-def from_onnx(node: OnnxNode) -> Iterable[Made]:
+def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX functions of one variable that TFLite defines, too."""
     if node.name == "Clip" and _has_special_bounds(node):
         return _clipped(node)

@@ -16,7 +16,6 @@ from penstock.frontends.onnx.file import FileNode
 from penstock.frontends.onnx.folding import whole
 from penstock.frontends.onnx.windows import (
     MOST_TAPS,
-    Ints,
     Windows,
     halves,
     is_same,
@@ -26,6 +25,7 @@ from penstock.frontends.onnx.windows import (
     steps,
     windows,
 )
+from penstock.ir.tensor import Ints
 
 
 def is_standard(node: FileNode, computed: frozenset[str]) -> bool:

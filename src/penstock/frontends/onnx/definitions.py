@@ -11,9 +11,9 @@ import onnx
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import along
 from penstock.ir.foreign import Attribute
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Ints
 
-Shapes = Mapping[str, tuple[int, ...] | None]
+Shapes = Mapping[str, Ints | None]
 """Of the tensors of a model, by name; None where one is not known."""
 
 

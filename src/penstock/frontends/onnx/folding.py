@@ -21,7 +21,7 @@ from penstock.errors import ModelError
 from penstock.frontends.onnx.file import FileNode
 from penstock.frontends.onnx.operators import operator_schema
 from penstock.ir.foreign import MALFORMED
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Ints
 from penstock.limits import SizeLimitError, take
 
 MOST_ELEMENTS = 2**26  # Largest number of elements of a result.
@@ -153,9 +153,7 @@ def wrong(node: FileNode, what: str) -> ModelError:
     return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)
 
 
-def reshaped(
-    shape: tuple[int, ...], wanted: tuple[int, ...], zero_is_zero: bool = False
-) -> tuple[int, ...]:
+def reshaped(shape: Ints, wanted: Ints, zero_is_zero: bool = False) -> Ints:
     """Output shape of Reshape: 0 keeps an extent, unless `zero_is_zero`; -1 infers one.
 
     >>> reshaped((2, 3, 4), (0, -1))
@@ -174,7 +172,7 @@ def reshaped(
     return tuple(found)
 
 
-def squeezed(shape: tuple[int, ...], axes: Sequence[int] | None) -> tuple[int, ...]:
+def squeezed(shape: Ints, axes: Sequence[int] | None) -> Ints:
     """Output shape of Squeeze: without `axes`, or without all axes of extent 1.
 
     Raises ValueError if an axis has another extent."""
@@ -185,7 +183,7 @@ def squeezed(shape: tuple[int, ...], axes: Sequence[int] | None) -> tuple[int, .
     return tuple(e for a, e in enumerate(shape) if a not in chosen or e != 1)
 
 
-def unsqueezed(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
+def unsqueezed(shape: Ints, axes: Sequence[int]) -> Ints:
     """Output shape of Unsqueeze: with axes of extent 1 inserted.
 
     Raises ValueError if an axis occurs twice."""
@@ -197,7 +195,7 @@ def unsqueezed(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if a in chosen else next(rest) for a in range(rank))
 
 
-def flattened(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def flattened(shape: Ints, axis: int) -> Ints:
     """Output shape of Flatten: axes before `axis` merged, and the other axes merged."""
     if not -len(shape) <= axis <= len(shape):
         raise ValueError(f"axis is {axis}, rank is {len(shape)}")
@@ -211,7 +209,7 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def listed_axes(node: FileNode, inputs: Sequence[Array | None]) -> tuple[int, ...] | None:
+def listed_axes(node: FileNode, inputs: Sequence[Array | None]) -> Ints | None:
     """Axes of a node: an attribute in old opsets, the second input in new ones; None if absent."""
     found = node.attributes.get("axes")
     if found is not None:
@@ -237,7 +235,7 @@ def along(
     return replace(node, inputs=(*node.inputs, constant(np.array(axes, np.int64))))
 
 
-def permutation(node: FileNode, rank: int) -> tuple[int, ...]:
+def permutation(node: FileNode, rank: int) -> Ints:
     """Permutation of Transpose: input axis by output axis.  Raises ValueError if it is none."""
     found = node.attributes.get("perm", tuple(reversed(range(rank))))
     if not isinstance(found, tuple) or sorted(found) != list(range(rank)):
@@ -245,13 +243,13 @@ def permutation(node: FileNode, rank: int) -> tuple[int, ...]:
     return tuple(int(a) for a in found)
 
 
-def shape_slice(node: FileNode, shape: tuple[int, ...]) -> tuple[int, ...]:
+def shape_slice(node: FileNode, shape: Ints) -> Ints:
     """Output of Shape: the shape, or the slice of it that the node's attributes select."""
     end = node.attributes.get("end")
     return shape[whole(node, "start", 0) : None if end is None else whole(node, "end", 0)]
 
 
-def numbers(x: Array) -> tuple[int, ...]:
+def numbers(x: Array) -> Ints:
     """A short list of integers, such as axes or extents.  Raises ValueError for other arrays."""
     if x.dtype.kind not in "iu":
         raise ValueError(f"{x.dtype} elements, must be integers")

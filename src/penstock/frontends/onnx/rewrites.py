@@ -33,7 +33,7 @@ from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
 from penstock.frozen import frozen
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Ints
 
 
 def rewritten(file: File) -> File:
@@ -110,7 +110,7 @@ class _Quantised:
     operands: tuple[tuple[int, int, int], ...]
     output: tuple[int, int]
     bias: int | None = None
-    plain: tuple[int, ...] = ()
+    plain: Ints = ()
     added: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 

@@ -20,11 +20,11 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value, free_name
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, Quantisation, TensorType
+from penstock.ir.tensor import Array, Ints, Quantisation, TensorType
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
 
-Order = tuple[int, ...]  # Axis a of the value is axis order[a] of the model's tensor.
+Order = Ints  # Axis a of the value is axis order[a] of the model's tensor.
 
 
 def own(rank: int) -> Order:
@@ -45,7 +45,7 @@ class OrderedTensor:
     order: Order
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Ints:
         """The model's shape."""
         return tuple(self.value.shape[self.order.index(a)] for a in range(len(self.order)))
 
@@ -59,7 +59,7 @@ class FlattenedMatrix:
     source: OrderedTensor
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Ints:
         rows, *rest = self.source.shape
         return rows, math.prod(rest)
 
@@ -102,7 +102,7 @@ class Tensors:
         """Records that `other` is the same tensor as `name`."""
         self._found[other] = self._found[name]
 
-    def shape(self, name: str) -> tuple[int, ...]:
+    def shape(self, name: str) -> Ints:
         """The model's shape."""
         return self._found[name].shape
 
@@ -147,7 +147,7 @@ class Tensors:
         type = found.value.type.with_shape(shape)
         return self.derived(Transpose(steps), found.value, type, name)
 
-    def viewed(self, value: Value, shape: tuple[int, ...], name: str) -> Value:
+    def viewed(self, value: Value, shape: Ints, name: str) -> Value:
         """The value reshaped."""
         if value.shape == shape:
             return value
@@ -177,7 +177,7 @@ class Tensors:
             self._derived[key] = made
         return self._derived[key]
 
-    def reshape(self, name: str, target: str, shape: tuple[int, ...]) -> None:
+    def reshape(self, name: str, target: str, shape: Ints) -> None:
         """Records that `target` is `name` reshaped.
 
         Groups of axes that are split or merged keep their order.  A flattened matrix gets a value
@@ -202,12 +202,12 @@ class Tensors:
         self.put(target, OrderedTensor(found.value, tuple(axes.index(a) for a in found.order)))
 
 
-def _orders(found: OrderedTensor, shape: tuple[int, ...]) -> tuple[Order, Order]:
+def _orders(found: OrderedTensor, shape: Ints) -> tuple[Order, Order]:
     """Orders before and after a reshape that moves no elements."""
     # Axes of a group that the reshape splits or merges are adjacent; groups keep their order.
     groups = list(_groups(found.shape, shape))
 
-    def comes(group: tuple[tuple[int, ...], tuple[int, ...]]) -> int:
+    def comes(group: tuple[Ints, Ints]) -> int:
         before = group[0]
         large = [a for a in before if found.shape[a] > 1]
         return min((found.order.index(a) for a in large or before), default=len(found.order))
@@ -219,14 +219,12 @@ def _orders(found: OrderedTensor, shape: tuple[int, ...]) -> tuple[Order, Order]
     )
 
 
-def _lie_alike(shape: tuple[int, ...], a: Order, b: Order) -> bool:
+def _lie_alike(shape: Ints, a: Order, b: Order) -> bool:
     """Whether two orders differ only in axes of extent 1."""
     return [k for k in a if shape[k] > 1] == [k for k in b if shape[k] > 1]
 
 
-def _groups(
-    before: tuple[int, ...], after: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _groups(before: Ints, after: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Smallest groups of axes of two shapes that have equally many elements.
 
     >>> list(_groups((1, 6, 4), (1, 2, 3, 4)))

@@ -10,9 +10,9 @@ from itertools import product
 from penstock.frontends.onnx.definitions import Definition
 from penstock.frontends.onnx.folding import whole
 from penstock.frozen import frozen
+from penstock.ir.tensor import Ints
 from penstock.opkit.sliding import AUTO_PADS
 
-Ints = tuple[int, ...]
 MOST_TAPS = 256
 """Largest number of elements under a window: each is a node that selects elements."""
 

@@ -22,6 +22,7 @@ from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
+from penstock.ir.tensor import Ints
 from penstock.opkit.layers import WIDE, WIDE_FORMS
 from penstock.opkit.requantise import (
     Multipliers,
@@ -126,7 +127,7 @@ def channel_forms(channels: Channels) -> tuple[str, Int64s]:
     return classes, np.array(rows, np.int64).reshape(-1, NUMBERS)
 
 
-def _numbers(lone: ChannelCertificate, reference: list[int]) -> tuple[int, ...]:
+def _numbers(lone: ChannelCertificate, reference: list[int]) -> Ints:
     form = lone.form
     if form is None:
         return tuple(reference)
@@ -256,7 +257,7 @@ def certified_layer(
 
 
 @lru_cache(maxsize=1024)
-def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, ...]) -> Certificate:
+def certificate(op: LayerOp, site: Site, fraction_bits: int, order: Ints) -> Certificate:
     """Return 32-bit requantisation constants of a layer, and the channels that cannot use them.
 
     order: indices of the output channels to include, in the order in which the kernel computes
@@ -377,7 +378,7 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
 
 @lru_cache(maxsize=256)
 def _of_every_pair(
-    op: Add | Sub, site: Site, left: tuple[int, ...], right: tuple[int, ...]
+    op: Add | Sub, site: Site, left: Ints, right: Ints
 ) -> tuple[tuple[str, int], ...] | None:
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]

@@ -42,7 +42,7 @@ from penstock.backends.cores.dsp.packing import (
 )
 from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, ElementTypes
-from penstock.ir.op import Kernel, Op, Site, Table
+from penstock.ir.op import Kernel, Op, Site, Table, Tables
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
 from penstock.ops.binary import Add, Mul, Sub
@@ -309,7 +309,7 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
 
 def _outside(
     op: Conv2D | DepthwiseConv2D, site: Site, layer: CertifiedLayer, channels: Int64s
-) -> tuple[tuple[str, Table], ...]:
+) -> Tables:
     """The tables (name, table) of channels that need requantisation forms of their own."""
     # These are the channels in `layer.outside`.  The tables contain the channels' indices in the
     # output, weights in the order of multiplication, biases, and the numbers that encode the forms.

@@ -12,7 +12,7 @@ commands                    Driver, DriverRecord: a function and a record of its
                             Issue, Transfer, Loop; Address, TensorRows: operands of commands
 expressions                 Expr: a number, Var, TableEntry; operators + - * // %, minimum, maximum
 graph passes                Graph, Node, Value, Composite; layouts of tensors: packed, in blocks of
-                            channels; channels_first, NCHW
+                            channels; channels_first, NCHW; folded_columns of images
 work of a node              whole_work; row_count: rows of a shape
 element types               ElementTypes: those of an implementation's inputs and output; DType
 sizes, boxes, memories      parse_size: "64KiB" in bytes; Region: a box of a tensor; MemoryRegion: a
@@ -53,6 +53,7 @@ from penstock.backends.accelerator import (
 from penstock.backends.added_buffers import with_constant, with_scratch
 from penstock.backends.call_tiles import CallTiles, tiles_of_call
 from penstock.backends.contributions import FileFormat, FileRunner, ModelFile
+from penstock.backends.folded_columns import folded_columns
 from penstock.backends.functional import (
     convolved,
     elements,
@@ -264,6 +265,7 @@ __all__ = [
     "doubling_high_multiply",
     "elements",
     "flattened",
+    "folded_columns",
     "is_constant",
     "is_op",
     "is_tuple",

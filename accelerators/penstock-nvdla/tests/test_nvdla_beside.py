@@ -303,7 +303,7 @@ def test_the_core_fills_channels_only_where_this_takes_fewer_cycles(
 ) -> None:
     """Whole schedules are compared with those in which the processor fills the channels."""
     net = GraphBuilder("image", seed=5)
-    graph = net.build(net.conv2d(net.input(shape), 6, 3, 2, name="first"))
+    graph = net.build(net.conv2d(net.input(shape), 6, 3, 1, name="first"))
     every = list[int]()
     for late in (0, 1 << 30):
         monkeypatch.setattr(penstock_nvdla, "LATE_CYCLES", late)
@@ -322,4 +322,28 @@ def test_averages_that_pdp_cannot_compute_are_sums_of_the_core(config: str, chan
     graph = net.build(net.average_pool2d(x, (13, 10), (13, 1), "valid", name="mean"))
     done = compiled(graph, f"nvdla:config={config}")
     assert [node.kind for node in claimed(done.graph).values()] == ["nn.conv2d", "avg_pool2d"]
+    assert_exact(done, "machine")
+
+
+@settings(max_examples=12)
+@given(
+    size=st.tuples(st.integers(5, 12), st.integers(2, 8)),
+    kernel=st.integers(1, 7),
+    stride=st.integers(2, 4),
+    padding=st.sampled_from(("same", "valid")),
+    channels=st.integers(1, 12),
+    seed=st.integers(0, 99),
+)
+def test_columns_that_the_first_layer_strides_over_become_channels(
+    size: tuple[int, int], kernel: int, stride: int, padding: str, channels: int, seed: int
+) -> None:
+    net = GraphBuilder("image", seed=seed)
+    x = net.input((1, size[0], size[1] * stride, channels), zero_point=seed - 50)
+    window = (min(kernel, size[0]), min(kernel, size[1] * stride))
+    graph = net.build(net.conv2d(x, 6, window, (1, stride), padding, name="first"))
+    done = compiled(graph, "nvdla:config=large")
+    (layer,) = (node for node in claimed(done.graph).values() if node.kind == "nn.conv2d")
+    main = Offloaded(layer, done.request.accelerators[0].target).main
+    saves = -(-stride * channels // 32) < stride
+    assert main.inputs[0].shape[2] == size[1] * (1 if saves else stride)
     assert_exact(done, "machine")

@@ -37,6 +37,7 @@ from penstock.uma import (
     UMABackend,
     UsageError,
     double_rounding,
+    folded_columns,
     is_constant,
     is_op,
     one_group,
@@ -162,7 +163,8 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
     """Return the graph in which the int8 inputs and outputs of NVDLA's composites are stored in
     packs of channels, the layout of the hardware.  The CPU packs those inputs that other engines
     produce, and unpacks those outputs that other engines read.  `large` itself fills the packs of
-    images with few channels, where this takes fewer cycles."""
+    images with few channels, where this takes fewer cycles; columns that a convolution strides over
+    are folded into channels before."""
     chip = configuration(str(target.attrs["config"]))
     atom = chip.memory_atom_bytes
     if chip.memory.latency_cycles < LATE_CYCLES:
@@ -172,7 +174,7 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
         own = (_on_own_units(way, target, atom) for way in ways)
         return min((ways[0], *own), key=partial(_cycles_of_all, target=target))
 
-    return packed(graph, target.name, atom, choose=fastest)
+    return packed(folded_columns(graph, target.name, atom), target.name, atom, choose=fastest)
 
 
 def _on_own_units(way: Sequence[Node], target: AcceleratorTarget, atom: int) -> Sequence[Node]:

@@ -1,7 +1,7 @@
 """overlap: convolutions that are fetched while the one before runs.
 
-The hardware layers of packs of channels overlap, and so do those of rows.  A convolution that is a
-single layer is therefore divided by rows where this takes fewer cycles.
+The hardware layers of packs of channels overlap, and so do those of rows.  A convolution is
+therefore divided by rows into more layers than it needs where this takes fewer cycles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock_nvdla.layer import (
 from penstock_nvdla.sizes import traffic_of_convolution
 from penstock_nvdla.timing import layer_timing
 
-PARTS = (2, 3, 4, 6)  # The numbers of layers into which a convolution may be divided.
+PARTS = (2, 3, 4, 6, 8, 12)  # The numbers of layers into which a convolution may be divided.
 
 
 def overlapping(layers: Sequence[ConvolutionLayer]) -> tuple[ConvolutionLayer, ...]:
@@ -64,8 +64,9 @@ def divided(
 @lru_cache(maxsize=4096)
 def _quickest(convolution: Convolution, table_bytes: int, packs: int, through_y: bool) -> BankSplit:
     """The allocation of the convolution buffer with which a convolution takes the fewest cycles."""
-    split, height = allocate(convolution.demand), convolution.demand.height
-    if split.rows < height or split.weights is not ResidentWeights.ALL:
+    demand = convolution.demand
+    split, height = allocate(demand), demand.height
+    if split.weights is not ResidentWeights.ALL:
         return split
 
     def cycles(one: BankSplit) -> tuple[int, int]:
@@ -88,4 +89,9 @@ def _quickest(convolution: Convolution, table_bytes: int, packs: int, through_y:
     late = chip.memory.latency_cycles >= LATE_CYCLES
     parts = [part for part in PARTS if late and part <= convolution.out_height]
     rows = (-(-height // part) + split.overlap for part in parts)
-    return min((split, *(replace(split, rows=some) for some in rows)), key=cycles)
+    fewer = (
+        replace(split, rows=some, data_banks=demand.data_banks(some))
+        for some in rows
+        if some <= split.rows
+    )
+    return min((split, *fewer), key=cycles)

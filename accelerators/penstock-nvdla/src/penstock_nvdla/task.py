@@ -28,6 +28,7 @@ from penstock_nvdla.layer import (
     Conversion,
     ConvolutionLayer,
     Padding,
+    Reuse,
     Surface,
 )
 from penstock_nvdla.overlap import divided, overlapping
@@ -419,23 +420,36 @@ class Task(TaskSizes):
                 for step in self._spreading_steps(1, self.in_row_bytes, self.out_row_bytes):
                     yield step.moved(row * in_lines, row * out_lines)
             return
-        atom = self.hardware.memory_atom_bytes
+        for packs, pixels in groupby(enumerate(spread_packs(self)), lambda each: each[1]):
+            every = [self._spreading_layers(rows, pixel, packs) for pixel, _ in pixels]
+            # Pixels in the same packs find these in the convolution buffer, if they fit there.
+            fits, last = len(every[0]) == 1, len(every) - 1
+            for k, layers in enumerate(every):
+                reuse = Reuse(data=fits and k > 0, keep_data=fits and k < last)
+                for layer in layers:
+                    used = replace(layer, reuse=reuse) if fits else layer
+                    traffic = traffic_of_convolution(used, self.hardware.memory_atom_bytes)
+                    yield Step(used, traffic, MOVING_BASES)
+
+    def _spreading_layers(
+        self, rows: int, pixel: int, packs: tuple[int, int]
+    ) -> tuple[ConvolutionLayer, ...]:
+        """The layers that write a pixel of each block of some rows, from packs (first, count)."""
+        atom, (first, count) = self.hardware.memory_atom_bytes, packs
         pixels, block = spread_block(self)
-        for pixel, (first, count) in enumerate(spread_packs(self)):
-            convolution = Convolution(
-                self.hardware,
-                count,
-                rows * self.out_w // pixels,
-                atom,
-                self.spreads,
-                count,
-                1,
-                Surface(block, block, first * atom),
-                Surface(pixels * atom, pixels * atom, pixel * atom),
-                weight_address=pixel * spread_weight_bytes(self),
-            )
-            for layer in hardware_layers(convolution):
-                yield Step(layer, traffic_of_convolution(layer, atom), MOVING_BASES)
+        convolution = Convolution(
+            self.hardware,
+            count,
+            rows * self.out_w // pixels,
+            atom,
+            self.spreads,
+            count,
+            1,
+            Surface(block, block, first * atom),
+            Surface(pixels * atom, pixels * atom, pixel * atom),
+            weight_address=pixel * spread_weight_bytes(self),
+        )
+        return hardware_layers(convolution)
 
     def packs(self) -> Iterator[tuple[int, int]]:
         """Yield (first channel, count) per convolution: all channels or, if `by_pack`, a pack."""

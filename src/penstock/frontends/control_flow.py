@@ -29,10 +29,11 @@ from penstock.ir.tensor import Array, Data, Ints, TensorType
 from penstock.ops.registry import foreign_names
 
 # Names of the operators that are replaced, and of the attributes that name their subgraphs.
+COMPOSITE = "STABLEHLO_COMPOSITE"
 CONTROL_FLOW: Mapping[str, tuple[str, ...]] = {
     "WHILE": ("cond_subgraph_index", "body_subgraph_index"),
     "IF": ("then_subgraph_index", "else_subgraph_index"),
-    "STABLEHLO_COMPOSITE": ("decomposition_subgraph_index",),
+    COMPOSITE: ("decomposition_subgraph_index",),
 }
 # Nodes that are visited in all bodies and conditions; the schedules of so many take minutes.
 MOST_NODES = 10_000
@@ -196,14 +197,19 @@ def _truth(node: ForeignNode, answers: Values, what: str) -> bool:
 
 
 def _refused(node: ForeignNode, what: str) -> UnsupportedError:
+    why = "loops are unrolled and branches are chosen at import, where conditions depend on "
+    why += "constants, shapes and counters alone"
+    help = "unroll loops and fix the branches that are taken, such as by `unroll=True` of "
+    help += "recurrent Keras layers, then convert the model again"
+    if node.name == COMPOSITE:
+        why = "composites are replaced by their decompositions at import"
+        help = "convert the model without this composite"
     return UnsupportedError(
         "model-020",
         f"{node.name} {what}",
         where=node.where,
-        why="loops are unrolled and branches are chosen at import, where conditions depend on "
-        "constants, shapes and counters alone",
-        help="unroll loops and fix the branches that are taken, such as by `unroll=True` of "
-        "recurrent Keras layers, then convert the model again",
+        why=why,
+        help=help,
         cause=f"operator {node.name}",
     )
 

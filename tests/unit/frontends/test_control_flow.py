@@ -167,6 +167,19 @@ def test_a_composite_is_replaced_by_its_decomposition() -> None:
     np.testing.assert_array_equal(run_graph(graph, {"x": x})["z"], 4 * x)
 
 
+def test_a_composite_of_another_shape_is_refused() -> None:
+    """The message speaks of composites, not of loops."""
+    node = OperatorSpec("STABLEHLO_COMPOSITE", (0,), (1,), {"decomposition_subgraph_index": 1})
+    negate = SubgraphSpec(
+        (integers("a", 1, 4), integers("b", 1, 4)), (OperatorSpec("NEG", (0,), (1,)),), (0,), (1,)
+    )
+    tensors = (integers("x", 1, 3), integers("y", 1, 3))
+    with pytest.raises(UnsupportedError, match=r'passes int32\[1,3\] for "a"') as caught:
+        parse(write_tflite(tensors, (node,), (0,), (1,), "", (negate,)), "m.tflite")
+    assert "composites are replaced" in caught.value.why
+    assert "loops" not in caught.value.help
+
+
 def test_a_subgraph_that_runs_itself_is_refused() -> None:
     options = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
     again = OperatorSpec("WHILE", (0, 1, 2), (4, 5, 6), options)

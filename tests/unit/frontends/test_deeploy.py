@@ -255,7 +255,11 @@ REFUSED: tuple[tuple[Change, str], ...] = (
         lambda new, x: new.node("iRMSNorm", x, x, D=4.0, n_levels=256.0),
         "is computed, must be constant",
     ),
-    (lambda new, x: new.requantised(new.plain("Exp", x)), "holds real numbers"),
+    (lambda new, x: new.requantised(new.plain("Exp", x)), "Exp: .* holds real numbers"),
+    (
+        lambda new, x: new.requantised(new.plain("Neg", new.plain("Exp", x))),
+        "Exp: .* holds real numbers",
+    ),
 )
 
 

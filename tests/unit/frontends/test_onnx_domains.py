@@ -488,3 +488,11 @@ def test_assumed_weights_are_finite() -> None:
     y = model.node("Conv", model.input(*SHAPE), model.constant(weights))
     with pytest.raises(ModelError, match="no finite number"):
         graph_of(model.raw(y), Reading(assume_int8=True))
+
+
+def test_an_operator_without_a_form_for_integers_is_refused() -> None:
+    """The message names the element type of the operands."""
+    text = '<ir_version: 8, opset_import: ["": 13]> m (int32[2,3] x, int32[3,4] w) => '
+    text += "(int32[2,4] y) { y = MatMul (x, w) }"
+    with pytest.raises(UnsupportedError, match="MatMul of int32 is not supported"):
+        graph_of(onnx.parser.parse_model(text).SerializeToString())

@@ -323,7 +323,8 @@ class _Writer:
             elements = self._whole(name)
             return _Wide(self._constant(elements.astype(np.int32)), _Bounds.of(elements))
         if form is None:
-            raise self._refused(f'"{name}" holds real numbers, must hold integers')
+            node = self._first_of_reals(name)
+            raise _refused(node, f'"{node.outputs[0]}" holds real numbers, must hold integers')
         if form.bounds.dtype is None:
             raise self._refused(f'"{name}" reaches {form.bounds.size}, must fit int32')
         match form:
@@ -335,6 +336,15 @@ class _Writer:
                 return _Wide(self._sums(name, form), form.bounds)
             case _Wide():
                 return form
+
+    def _first_of_reals(self, name: str) -> FileNode:
+        """The node from which a tensor has no form on integers; the current one for an input."""
+        for node in self.file.nodes:
+            if name in node.outputs:
+                before = (x for x in node.inputs if x and x not in self.constants)
+                unknown = next((x for x in before if x not in self.forms), name)
+                return node if unknown == name else self._first_of_reals(unknown)
+        return replace(self.node, outputs=(name,))
 
     def _elements(self, form: _Bytes) -> str:
         """The elements of 8 bits."""

@@ -742,10 +742,10 @@ class _Importer:
         if value.type.dtype is DType.FLOAT32 and self._domains.types[name] != REAL:
             raise UnsupportedError(
                 "onnx-009",
-                f'{node.name} of real numbers with the result "{name}" of '
-                f"{self._domains.types[name]} is not supported",
+                f"{node.name} of {self._domains.types[name]} is not supported",
                 where=node.where,
-                help="cast its operands to one type before the node",
+                why="this operator computes with real numbers",
+                help="cast its operands to float32 before the node, and its result back after it",
                 cause=f"operator {node.name}",
             )
 

@@ -39,6 +39,11 @@ class DType(Enum):
         return np.dtype(self.value).itemsize
 
     @property
+    def is_signed(self) -> bool:
+        """Whether the type has negative numbers."""
+        return self not in (DType.UINT8, DType.BOOL)
+
+    @property
     def lower(self) -> int:
         """Smallest value of an integer type."""
         return int(np.iinfo(self.value).min)

@@ -16,6 +16,7 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.op import Params
 from penstock.ir.tensor import Array, DType, TensorType
+from penstock.opkit.kernels import members
 
 
 class Activation(Enum):
@@ -40,7 +41,7 @@ class Activation(Enum):
     def params(self, out: TensorType) -> Params:
         """Kernel parameters `least` and `most`: these bounds."""
         least, most = self.bounds(out)
-        return (("least", least), ("most", most))
+        return members(least=least, most=most)
 
 
 LARGEST_REAL = float(np.finfo(np.float32).max)

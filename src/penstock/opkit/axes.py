@@ -24,6 +24,7 @@ from penstock.ir.op import (
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
+from penstock.opkit.kernels import members
 
 Sources = tuple[int | None, ...]
 """For each axis of an input, the axis of the output whose interval it reads; None: it reads all."""
@@ -105,4 +106,4 @@ def params(site: Site) -> Params:
     """Kernel parameters: vectors per row, elements per vector."""
     depth = site.output.shape[-1]
     width = site.output.elements // row_count(site.output.shape) // depth
-    return (("width", width), ("depth", depth))
+    return members(width=width, depth=depth)

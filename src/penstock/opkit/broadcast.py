@@ -41,6 +41,7 @@ from penstock.opkit.checks import (
     require_int8,
     require_quantised,
 )
+from penstock.opkit.kernels import row_kernel
 
 RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
@@ -306,7 +307,7 @@ class Plain(Elementwise):
 
     def kernel(self, site: Site) -> Kernel:
         found = width(site) if self.INPUTS == 1 else params(site)
-        return Kernel(self.arithmetic(site).kernel, found, by_rows=True)
+        return row_kernel(self.arithmetic(site).kernel, found)
 
     def arithmetic(self, site: Site) -> Arithmetic:
         """The arithmetic for the element type of a node."""
@@ -325,9 +326,8 @@ class Clamped(Plain):
         return self.limits.applied(Plain.evaluate(self, site, inputs, out))
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel(
+        return row_kernel(
             self.arithmetic(site).kernel,
             params(site),
-            tables=(("bounds", Table.of(self.limits.array(site.output.dtype))),),
-            by_rows=True,
+            bounds=Table.of(self.limits.array(site.output.dtype)),
         )

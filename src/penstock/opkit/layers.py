@@ -34,6 +34,7 @@ from penstock.opkit.checks import (
     require_rank,
     require_weights,
 )
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.requantise import (
     LARGEST_SCALED,
     Multipliers,
@@ -139,17 +140,13 @@ class Layer(WeightedOp):
 
     def layer_kernel(self, site: Site, name: str, params: Params) -> Kernel:
         """The C kernel `name` with parameters of its own before those of all layers."""
-        return Kernel(
+        return row_kernel(
             name,
-            params=(
-                *params,
-                ("in_zero", site.inputs[0].zero_point),
-                ("out_zero", site.output.zero_point),
-                *self.activation.params(site.output),
-            ),
-            tables=self.multipliers(site).tables(site.output.zero_point),
+            params,
+            members(in_zero=site.inputs[0].zero_point, out_zero=site.output.zero_point),
+            self.activation.params(site.output),
+            self.multipliers(site).tables(site.output.zero_point),
             constants=((1, "weights"), (2, "bias")),
-            by_rows=True,
         )
 
     def wide_kernel(self, site: Site, channels: Int64s) -> Kernel:
@@ -171,22 +168,17 @@ class Layer(WeightedOp):
         places: where each of them lies in the output, and what else the kernel has to know."""
         forms = self.multipliers(site).forms(site.output.zero_point, rounding)[channels]
         weights = np.moveaxis(site.constant(1), self.OUTPUT_AXIS, 0)[channels]
-        return Kernel(
+        return row_kernel(
             name,
-            params=(
-                *params,
-                ("in_zero", site.inputs[0].zero_point),
-                *self.activation.params(site.output),
-                ("wide", len(channels)),
-            ),
-            tables=(
-                ("wide_weights", Table.of(weights.astype(np.int16).ravel())),
-                ("wide_bias", Table.of(site.constant(2)[channels])),
-                (WIDE_FORMS, form_table(forms)),
-                ("wide_places", Table.of(places.astype(np.int32).ravel())),
-            ),
+            params,
+            members(in_zero=site.inputs[0].zero_point),
+            self.activation.params(site.output),
+            wide=len(channels),
+            wide_weights=Table.of(weights.astype(np.int16).ravel()),
+            wide_bias=Table.of(site.constant(2)[channels]),
+            wide_forms=form_table(forms),
+            wide_places=Table.integers(places.ravel()),
             folded=(1, 2),
-            by_rows=True,
         )
 
 
@@ -203,11 +195,7 @@ class WindowedLayer(Layer):
     ) -> Kernel:
         """`wide_kernel` of channels that read `depth` channels of the input each, beginning with
         one of `firsts`."""
-        params = (
-            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
-            *sliding.window_params(self.rows, self.columns),
-            ("depth", depth),
-        )
+        params = members(sliding.params(site, self.rows, self.columns), depth=depth)
         places = np.stack([channels, firsts], axis=1)
         return self.wide_layer_kernel(site, "wide_channels_s8", params, channels, places)
 
@@ -246,9 +234,6 @@ def wide_channels(weights: Array, axis: int) -> Int64s:
     return np.flatnonzero((weights.max(axis=others) > 127) | (weights.min(axis=others) < -128))
 
 
-WIDE_FORMS = "wide_forms"  # Table of requantisation, one form per channel (`certified.h`).
-
-
 class PlainLayer(WeightedOp):
     """Base of float32 layers.
 
@@ -270,14 +255,14 @@ class PlainLayer(WeightedOp):
         """The C kernel `name`, which reads the weights as `packed`; in int8 if that holds them, as
         it does those of dynamic-range layers."""
         stored = narrowed(packed)
-        bounds = ("bounds", Table.of(self.limits.array(DType.FLOAT32)))
-        return Kernel(
+        return row_kernel(
             name,
-            (*params, ("weight_bytes", stored.itemsize)),
-            (("weights", Table.of(stored)), bounds),
+            params,
+            weight_bytes=stored.itemsize,
+            weights=Table.of(stored),
+            bounds=Table.of(self.limits.array(DType.FLOAT32)),
             constants=((2, "bias"),),
             folded=(1,),
-            by_rows=True,
         )
 
 

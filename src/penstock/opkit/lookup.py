@@ -34,6 +34,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.broadcast import Elementwise, width
 from penstock.opkit.checks import require, require_count, require_int8
+from penstock.opkit.kernels import row_kernel
 
 
 class Numerics(Enum):
@@ -78,12 +79,7 @@ class Lookup(Elementwise, ABC):
 
     def kernel(self, site: Site) -> Kernel:
         x, y = site.inputs[0], site.output
-        return Kernel(
-            "lookup_s8",
-            params=width(site),
-            tables=(("table", Table.of(self.table(x, y))),),
-            by_rows=True,
-        )
+        return row_kernel("lookup_s8", width(site), table=Table.of(self.table(x, y)))
 
 
 @lru_cache(maxsize=512)

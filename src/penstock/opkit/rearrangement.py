@@ -30,6 +30,7 @@ from penstock.ir.op import (
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit.checks import require_count
+from penstock.opkit.kernels import row_kernel
 
 INNER_LOOPS = 3
 """Loops of the kernel within a row."""
@@ -141,13 +142,13 @@ class Rearrangement(OperatorDefaults):
         for k, step in enumerate(inner):
             params += [(f"extent{k}", step.extent), (f"rows{k}", step.rows)]
             params += [(f"bytes{k}", step.bytes)]
-        columns = {
-            "extents": [s.extent for s in outer],
-            "rows": [s.rows for s in outer],
-            "bytes": [s.bytes for s in outer],
-        }
-        tables = tuple((name, Table.integers(c)) for name, c in columns.items())
-        return Kernel("rearrange", tuple(params), tables, by_rows=True)
+        return row_kernel(
+            "rearrange",
+            params,
+            extents=Table.integers([step.extent for step in outer]),
+            rows=Table.integers([step.rows for step in outer]),
+            bytes=Table.integers([step.bytes for step in outer]),
+        )
 
 
 @lru_cache(maxsize=1024)

@@ -22,6 +22,7 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require
+from penstock.opkit.kernels import members, row_kernel
 from penstock.requantisation.form import reachable
 
 LARGEST_SCALED = 2**31 - 2**8
@@ -199,18 +200,17 @@ class SumRequantisation(OperatorDefaults):
     def kernel_from(self, site: Site, first_row: int) -> Kernel:
         """The kernel that computes row r of the output from row `first_row` + r of the sums."""
         shape = site.inputs[0].shape
-        return Kernel(
+        return row_kernel(
             "requantise_s32",
-            params=(
-                ("first_row", first_row),
-                ("width", math.prod(shape[:-1]) // row_count(shape)),
-                ("channels", shape[-1]),
-                ("out_zero", site.output.zero_point),
-                *self.activation.params(site.output),
-                ("single_rounding", int(self.rounding is Rounding.SINGLE)),
+            members(
+                first_row=first_row,
+                width=math.prod(shape[:-1]) // row_count(shape),
+                channels=shape[-1],
+                out_zero=site.output.zero_point,
             ),
-            tables=self.multipliers.tables(site.output.zero_point),
-            by_rows=True,
+            self.activation.params(site.output),
+            self.multipliers.tables(site.output.zero_point),
+            single_rounding=self.rounding is Rounding.SINGLE,
         )
 
 

@@ -32,6 +32,7 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_count
+from penstock.opkit.kernels import row_kernel
 
 Indices = NDArray[np.int64]
 Number = int | Fraction
@@ -188,22 +189,19 @@ def _kernel(
     start: where the first run begins in an input row.
     fill: the element that fills the gaps between runs; None if there are none.
     """
-    return Kernel(
+    return row_kernel(
         "channel_runs",
-        params=(
-            ("run_bytes", run_bytes),
-            ("row_bytes", row[0]),
-            ("fills", int(fill is not None)),
-            ("fill", fill or 0),
-            ("pieces", pieces),
-            ("count", row[1]),
-            ("start", start),
-            ("in_piece", source[0]),
-            ("in_step", source[1]),
-            ("out_piece", target[0]),
-            ("out_step", target[1]),
-        ),
-        by_rows=True,
+        run_bytes=run_bytes,
+        row_bytes=row[0],
+        fills=fill is not None,
+        fill=fill or 0,
+        pieces=pieces,
+        count=row[1],
+        start=start,
+        in_piece=source[0],
+        in_step=source[1],
+        out_piece=target[0],
+        out_step=target[1],
     )
 
 
@@ -313,7 +311,7 @@ def _strided_kernel(site: Site, maps: list[StridedMap], fill: int) -> Kernel:
         params += [(f"in_{name}", extent), (f"start_{name}", axis.start)]
         params += [(f"step_{name}", axis.step)]
         params += [(f"out_{name}", outputs)] if name != "n" else []
-    return Kernel("strided", params=tuple(params), by_rows=True)
+    return row_kernel("strided", params)
 
 
 def _listed_kernel(site: Site, maps: Maps, fill: int) -> Kernel:
@@ -332,21 +330,16 @@ def _listed_kernel(site: Site, maps: Maps, fill: int) -> Kernel:
         width, channels, in_c, out_c = in_c, channels[:1], 1, 1
         if len(y) >= 3 and np.array_equal(columns, np.arange(x[-2])):  # and so is a row
             width, columns = width * x[-2], columns[:1]
-    return Kernel(
+    return row_kernel(
         "listed",
-        params=(
-            ("element_bytes", site.output.dtype.size_bytes * width),
-            ("fill", fill),
-            ("out_w", len(columns)),
-            ("out_c", out_c),
-            ("in_c", in_c),
-        ),
-        tables=(
-            ("rows", Table.integers(rows)),
-            ("columns", Table.integers(columns)),
-            ("channels", Table.integers(channels)),
-        ),
-        by_rows=True,
+        element_bytes=site.output.dtype.size_bytes * width,
+        fill=fill,
+        out_w=len(columns),
+        out_c=out_c,
+        in_c=in_c,
+        rows=Table.integers(rows),
+        columns=Table.integers(columns),
+        channels=Table.integers(channels),
     )
 
 

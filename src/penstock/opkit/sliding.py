@@ -24,6 +24,7 @@ from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit.checks import require
+from penstock.opkit.kernels import members
 
 MOST_STEP = 2**15
 """Strides, dilations and paddings of TFLite are smaller.
@@ -282,6 +283,13 @@ def _meeting(window: Window, out: Interval, extent: int) -> Iterator[tuple[int, 
             yield tap, slice(start - out[0], end - out[0]), slice(source, last + 1, stride)
 
 
+def params(site: Site, rows: Window, columns: Window) -> Params:
+    """Kernel parameters of shapes and windows."""
+    return members(
+        shape_params(site.inputs[0].shape, site.output.shape), window_params(rows, columns)
+    )
+
+
 def window_params(rows: Window, columns: Window) -> Params:
     """Kernel parameters of the two windows."""
     return (("kernel_h", rows.size), ("kernel_w", columns.size), *tap_params(rows, columns))
@@ -289,26 +297,19 @@ def window_params(rows: Window, columns: Window) -> Params:
 
 def tap_params(rows: Window, columns: Window) -> Params:
     """Kernel parameters of where the taps of two windows are, without the windows' sizes."""
-    return (
-        ("stride_h", rows.stride),
-        ("stride_w", columns.stride),
-        ("dilation_h", rows.dilation),
-        ("dilation_w", columns.dilation),
-        ("pad_top", rows.before),
-        ("pad_left", columns.before),
+    return members(
+        stride_h=rows.stride,
+        stride_w=columns.stride,
+        dilation_h=rows.dilation,
+        dilation_w=columns.dilation,
+        pad_top=rows.before,
+        pad_left=columns.before,
     )
 
 
 def shape_params(x: Ints, y: Ints) -> Params:
     """Kernel parameters of the shapes of input and output, both (N, H, W, C)."""
-    return (
-        ("in_h", x[1]),
-        ("in_w", x[2]),
-        ("in_c", x[3]),
-        ("out_h", y[1]),
-        ("out_w", y[2]),
-        ("out_c", y[3]),
-    )
+    return members(in_h=x[1], in_w=x[2], in_c=x[3], out_h=y[1], out_w=y[2], out_c=y[3])
 
 
 def channel_fraction(spatial: Affine, multiplier: int) -> Affine:

@@ -24,6 +24,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, requantised, with_shape
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
@@ -52,11 +53,7 @@ class _Extreme(AlongAxes):
         return find(axis=self.axes, keepdims=True)
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel(
-            "reduce_extreme_s8",
-            params=(*self.params(site), ("sign", self.SIGN)),
-            by_rows=True,
-        )
+        return row_kernel("reduce_extreme_s8", self.params(site), sign=self.SIGN)
 
 
 @frozen
@@ -114,10 +111,10 @@ class _ArgExtreme(ExchangedAxis, Reduction):
         return np.expand_dims(found, self.axis).astype(np.int32)
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel(
+        return row_kernel(
             "arg_extreme_f32" if site.inputs[0].dtype is DType.FLOAT32 else "arg_extreme_s8",
-            params=(*self.params(site), ("sign", self.SIGN)),
-            by_rows=True,
+            self.params(site),
+            sign=self.SIGN,
         )
 
 

@@ -33,6 +33,7 @@ from penstock.opkit import broadcast
 from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.nodes import is_real, reshaped, with_shape
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import Multipliers, fitting_multiplier, stated_multipliers
@@ -87,16 +88,13 @@ class _Products(FollowingAxes):
         m, depth = _matrix(a.shape, self.a_transposed)
         n = site.output.shape[-1]
         steps = dict(broadcast.params(Site((a, b), site.output, site.constants[:2])))
-        return (
-            ("m", m),
-            ("n", n),
-            ("depth", depth),
-            ("out_h", steps["out_h"]),
-            *((name, steps[name]) for name in ("step0_n", "step0_h", "step1_n", "step1_h")),
-            ("row0", 1 if self.a_transposed else depth),
-            ("inner0", m if self.a_transposed else 1),
-            ("column1", depth if self.b_transposed else 1),
-            ("inner1", 1 if self.b_transposed else n),
+        return members(
+            members(m=m, n=n, depth=depth, out_h=steps["out_h"]),
+            ((name, steps[name]) for name in ("step0_n", "step0_h", "step1_n", "step1_h")),
+            row0=1 if self.a_transposed else depth,
+            inner0=m if self.a_transposed else 1,
+            column1=depth if self.b_transposed else 1,
+            inner1=1 if self.b_transposed else n,
         )
 
 
@@ -149,14 +147,14 @@ class BatchMatmul(_Products):
         params, bounds = (*self.shape_params(site), *zeros), self.activation.params(site.output)
         if self.stated is not None:
             tables = self.stated.tables(site.output.zero_point)
-            return Kernel("batch_matmul_forms_s8", (*params, *bounds), tables, by_rows=True)
+            return row_kernel("batch_matmul_forms_s8", params, bounds, tables)
         multiplier, shift = self._multiplier(site)
-        out_zero = ("out_zero", site.output.zero_point)
-        return Kernel(
+        return row_kernel(
             "batch_matmul_bias_s8" if bias else "batch_matmul_s8",
-            params=(*params, ("multiplier", multiplier), ("shift", shift), out_zero, *bounds),
+            params,
+            members(multiplier=multiplier, shift=shift, out_zero=site.output.zero_point),
+            bounds,
             constants=((2, "bias"),) if bias else (),
-            by_rows=True,
         )
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
@@ -191,7 +189,7 @@ class PlainBatchMatmul(_Products):
         return total
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel("batch_matmul_f32", self.shape_params(site), by_rows=True)
+        return row_kernel("batch_matmul_f32", self.shape_params(site))
 
 
 def _matrix(shape: Ints, transposed: bool) -> tuple[int, int]:

@@ -43,6 +43,7 @@ from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activ
 from penstock.opkit.broadcast import Clamped, Elementwise
 from penstock.opkit.checks import require, require_one_quantisation
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.nodes import (
     in_scale_of_output,
     in_shape_of_output,
@@ -101,15 +102,12 @@ class _Arithmetic(Elementwise, ABC):
         return np.clip(found, *self.bounds(site)).astype(np.int8)
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel(
+        return row_kernel(
             self.KERNEL,
-            (
-                *broadcast.params(site),
-                *broadcast.zero_points(site),
-                *self.parameters(site),
-                ("out_zero", site.output.zero_point),
-            ),
-            by_rows=True,
+            broadcast.params(site),
+            broadcast.zero_points(site),
+            self.parameters(site),
+            out_zero=site.output.zero_point,
         )
 
     def bounds(self, site: Site) -> tuple[int, int]:
@@ -128,8 +126,7 @@ class _ClampedArithmetic(_Arithmetic):
 
     def kernel(self, site: Site) -> Kernel:
         found = _Arithmetic.kernel(self, site)
-        params = (*found.params, *self.activation.params(site.output))
-        return Kernel(found.name, params, by_rows=True)
+        return row_kernel(found.name, found.params, self.activation.params(site.output))
 
 
 @frozen
@@ -165,7 +162,7 @@ def _input_scalings(site: Site) -> tuple[Scaling, Scaling]:
 
 
 def _result_scaling(scaling: Scaling) -> Params:
-    return (("out_multiplier", scaling[0]), ("out_shift", scaling[1]))
+    return members(out_multiplier=scaling[0], out_shift=scaling[1])
 
 
 @frozen
@@ -243,7 +240,7 @@ class Div(_ClampedArithmetic):
 
     def parameters(self, site: Site) -> Params:
         multiplier, shift = _quotient_scaling(site)
-        return (("multiplier", multiplier), ("shift", shift))
+        return members(multiplier=multiplier, shift=shift)
 
 
 def _quotient_scaling(site: Site) -> Scaling:
@@ -333,11 +330,11 @@ class Prelu(_Arithmetic):
 
     def parameters(self, site: Site) -> Params:
         above, below = _slopes(site)
-        return (
-            ("above_multiplier", above[0]),
-            ("above_shift", above[1]),
-            ("below_multiplier", below[0]),
-            ("below_shift", below[1]),
+        return members(
+            above_multiplier=above[0],
+            above_shift=above[1],
+            below_multiplier=below[0],
+            below_shift=below[1],
         )
 
 
@@ -366,8 +363,7 @@ class _Extreme(Elementwise):
         return np.maximum(a, b) if self.LARGER else np.minimum(a, b)
 
     def kernel(self, site: Site) -> Kernel:
-        params = (*broadcast.params(site), ("larger", int(self.LARGER)))
-        return Kernel("extreme_s8", params, by_rows=True)
+        return row_kernel("extreme_s8", broadcast.params(site), larger=self.LARGER)
 
 
 @frozen

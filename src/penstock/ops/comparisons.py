@@ -46,6 +46,7 @@ from penstock.opkit.checks import (
     resolved_axis,
 )
 from penstock.opkit.elementwise_nodes import elementwise_nodes
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_scale_of_output, onnx_form, reshaped
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.real_nodes import RealNodes, real_elementwise
@@ -96,15 +97,12 @@ class Compare(Elementwise):
         return ((self.relation.value >> (np.sign(a - b) + 1)) & 1).astype(np.bool_)
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel(
+        return row_kernel(
             "compare_s8",
-            params=(
-                *broadcast.params(site),
-                *broadcast.zero_points(site),
-                *broadcast.input_scalings(*(quantise_multiplier(x.scale) for x in site.inputs)),
-                ("relation", self.relation.value),
-            ),
-            by_rows=True,
+            broadcast.params(site),
+            broadcast.zero_points(site),
+            broadcast.input_scalings(*(quantise_multiplier(x.scale) for x in site.inputs)),
+            relation=self.relation.value,
         )
 
 
@@ -160,16 +158,16 @@ class PlainCompare(Elementwise):
         return np.where(is_ordered, holds, self.relation is Relation.NOT_EQUAL).astype(np.bool_)
 
     def kernel(self, site: Site) -> Kernel:
-        dtype = site.inputs[0].dtype
-        relation = ("relation", self.relation.value)
+        dtype, relation = site.inputs[0].dtype, self.relation.value
         if dtype is DType.FLOAT32:
-            return Kernel("compare_f32", (*broadcast.params(site), relation), by_rows=True)
-        source = (
-            ("in_bytes", dtype.size_bytes),
-            ("in_signed", int(dtype not in (DType.UINT8, DType.BOOL))),
+            return row_kernel("compare_f32", broadcast.params(site), relation=relation)
+        return row_kernel(
+            "compare_integers",
+            broadcast.params(site),
+            in_bytes=dtype.size_bytes,
+            in_signed=dtype.is_signed,
+            relation=relation,
         )
-        params = (*broadcast.params(site), *source, relation)
-        return Kernel("compare_integers", params, by_rows=True)
 
 
 def _compared(node: ForeignNode) -> Nodes:
@@ -271,8 +269,7 @@ class Logical(Elementwise):
         return (count >= self.connective.value).astype(np.bool_)
 
     def kernel(self, site: Site) -> Kernel:
-        params = (*broadcast.params(site), ("least_true", self.connective.value))
-        return Kernel("logical", params, by_rows=True)
+        return row_kernel("logical", broadcast.params(site), least_true=self.connective.value)
 
 
 def _connected(node: ForeignNode) -> Nodes:
@@ -329,8 +326,8 @@ class Select(Elementwise):
         size = site.output.dtype.size_bytes
         params = broadcast.params(site)
         if size == 1:
-            return Kernel("select_s8", params, by_rows=True)
-        return Kernel("select_wide", (*params, ("element_bytes", size)), by_rows=True)
+            return row_kernel("select_s8", params)
+        return row_kernel("select_wide", params, element_bytes=size)
 
 
 def _chosen(node: ForeignNode) -> Nodes:

@@ -36,6 +36,7 @@ from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Ints, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, resolved_axis
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, saturated
 from penstock.opkit.nodes import in_scale_of_output, reshaped
 from penstock.ops.tabulated import table_of
@@ -100,33 +101,23 @@ class Concatenation(ExchangedAxis, OperatorDefaults):
         # Along an axis of rows, whole rows alternate; else pieces of each row do.
         if self.axis < rows_end:
             counts = [math.prod(x.shape[self.axis : rows_end]) for x in site.inputs]
-            sizes = [math.prod(y.shape[rows_end:]) * y.dtype.size_bytes] * len(counts)
-            pieces = 1
-        else:
-            counts = [1] * len(site.inputs)
-            sizes = [math.prod(x.shape[self.axis :]) * y.dtype.size_bytes for x in site.inputs]
-            pieces = math.prod(y.shape[rows_end : self.axis])
-        name = "concatenate_rows" if self.axis < rows_end else "concatenate_columns"
-        return _kernel(name, counts, sizes, pieces)
+            return row_kernel(
+                "concatenate_rows",
+                inputs=len(counts),
+                period=sum(counts),
+                row_bytes=math.prod(y.shape[rows_end:]) * y.dtype.size_bytes,
+                counts=Table.integers(counts),
+            )
+        sizes = [math.prod(x.shape[self.axis :]) * y.dtype.size_bytes for x in site.inputs]
+        return row_kernel(
+            "concatenate_columns",
+            inputs=len(sizes),
+            pieces=math.prod(y.shape[rows_end : self.axis]),
+            sizes=Table.integers(sizes),
+        )
 
     def _starts(self, site: Site) -> Ints:
         return tuple(accumulate((x.shape[self.axis] for x in site.inputs[:-1]), initial=0))
-
-
-def _kernel(name: str, counts: list[int], sizes: list[int], pieces: int) -> Kernel:
-    if name == "concatenate_rows":
-        return Kernel(
-            name,
-            params=(("inputs", len(counts)), ("period", sum(counts)), ("row_bytes", sizes[0])),
-            tables=(("counts", Table.integers(counts)),),
-            by_rows=True,
-        )
-    return Kernel(
-        name,
-        params=(("inputs", len(sizes)), ("pieces", pieces)),
-        tables=(("sizes", Table.integers(sizes)),),
-        by_rows=True,
-    )
 
 
 def _without(shape: Ints, axis: int) -> Ints:

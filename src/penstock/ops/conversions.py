@@ -25,6 +25,7 @@ from penstock.opkit.checks import (
     require_int8,
     require_quantised,
 )
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.requantise import fitting_multiplier
 
@@ -69,20 +70,16 @@ class Cast(Elementwise):
     def kernel(self, site: Site) -> Kernel:
         x, y = site.inputs[0], site.output
         if DType.FLOAT16 in (x.dtype, y.dtype):
-            narrows = ("narrows", int(y.dtype is DType.FLOAT16))
-            return Kernel("cast_halves", (*width(site), narrows), by_rows=True)
-        source = (
-            ("in_bytes", x.dtype.size_bytes),
-            ("in_signed", int(x.dtype not in (DType.UINT8, DType.BOOL))),
-        )
-        target = (("out_bytes", y.dtype.size_bytes), ("out_bool", int(y.dtype is DType.BOOL)))
-        if x.dtype is DType.FLOAT32:
-            if y.dtype is DType.FLOAT32:
-                return Kernel("cast_integers", (*width(site), *source, *target), by_rows=True)
-            return Kernel("cast_f32_integers", (*width(site), *target), by_rows=True)
-        if y.dtype is DType.FLOAT32:
-            return Kernel("cast_integers_f32", (*width(site), *source), by_rows=True)
-        return Kernel("cast_integers", (*width(site), *source, *target), by_rows=True)
+            return row_kernel("cast_halves", width(site), narrows=y.dtype is DType.FLOAT16)
+        source = members(in_bytes=x.dtype.size_bytes, in_signed=x.dtype.is_signed)
+        target = members(out_bytes=y.dtype.size_bytes, out_bool=y.dtype is DType.BOOL)
+        match x.dtype is DType.FLOAT32, y.dtype is DType.FLOAT32:
+            case True, False:
+                return row_kernel("cast_f32_integers", width(site), target)
+            case False, True:
+                return row_kernel("cast_integers_f32", width(site), source)
+            case _:
+                return row_kernel("cast_integers", width(site), source, target)
 
 
 def _truncated(x: Array, bits: int) -> Array:
@@ -160,7 +157,7 @@ class ShiftZero(Elementwise):
         return (0,)
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel("shift_zero", width(site), by_rows=True)
+        return row_kernel("shift_zero", width(site))
 
 
 @frozen
@@ -187,11 +184,12 @@ class QuantizeReal(Elementwise):
 
     def kernel(self, site: Site) -> Kernel:
         y = site.output
-        return Kernel(
+        return row_kernel(
             "quantize_f32_s8",
-            params=(*width(site), ("zero_point", y.zero_point), ("to_even", int(self.to_even))),
-            tables=(("scale", Table.reals([y.scale])),),
-            by_rows=True,
+            width(site),
+            zero_point=y.zero_point,
+            to_even=self.to_even,
+            scale=Table.reals([y.scale]),
         )
 
 
@@ -221,18 +219,15 @@ class QuantizeWide(Elementwise):
     def kernel(self, site: Site) -> Kernel:
         x, y = site.inputs[0], site.output
         multiplier, shift = _wide_multiplier(x, y)
-        return Kernel(
+        return row_kernel(
             "quantize_wide",
-            params=(
-                *width(site),
-                ("in_bytes", x.dtype.size_bytes),
-                ("out_bytes", y.dtype.size_bytes),
-                ("in_zero", x.zero_point),
-                ("out_zero", y.zero_point),
-                ("multiplier", multiplier),
-                ("shift", shift),
-            ),
-            by_rows=True,
+            width(site),
+            in_bytes=x.dtype.size_bytes,
+            out_bytes=y.dtype.size_bytes,
+            in_zero=x.zero_point,
+            out_zero=y.zero_point,
+            multiplier=multiplier,
+            shift=shift,
         )
 
 
@@ -268,11 +263,8 @@ class Dequantize(Elementwise):
 
     def kernel(self, site: Site) -> Kernel:
         x = site.inputs[0]
-        return Kernel(
-            "dequantize_s8_f32",
-            params=(*width(site), ("zero_point", x.zero_point)),
-            tables=(("scale", Table.reals([x.scale])),),
-            by_rows=True,
+        return row_kernel(
+            "dequantize_s8_f32", width(site), zero_point=x.zero_point, scale=Table.reals([x.scale])
         )
 
 

@@ -109,11 +109,7 @@ class _Convolution(Sliding, WeightedOp):
 
     def window_params(self, site: Site) -> Params:
         """Kernel parameters of shapes, windows and groups."""
-        return (
-            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
-            *sliding.window_params(self.rows, self.columns),
-            *self.group_params(site),
-        )
+        return (*sliding.params(site, self.rows, self.columns), *self.group_params(site))
 
     def first_sources(self, site: Site, channels: Int64s) -> Int64s:
         """The first input channel that each output channel reads."""

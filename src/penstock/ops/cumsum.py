@@ -36,6 +36,7 @@ from penstock.opkit.checks import (
     require_int8,
     require_quantised,
 )
+from penstock.opkit.kernels import members
 from penstock.opkit.lookup import saturated
 from penstock.opkit.real_nodes import RealNodes
 
@@ -87,12 +88,12 @@ class _Sums(ExchangedAxis, OperatorDefaults):
     def params(self, site: Site) -> Params:
         """Leading parameters of the kernels."""
         shape = site.output.shape
-        return (
-            ("outer", math.prod(shape[: self.axis])),
-            ("depth", shape[self.axis]),
-            ("inner", math.prod(shape[self.axis + 1 :])),
-            ("exclusive", int(self.exclusive)),
-            ("reverse", int(self.reverse)),
+        return members(
+            outer=math.prod(shape[: self.axis]),
+            depth=shape[self.axis],
+            inner=math.prod(shape[self.axis + 1 :]),
+            exclusive=self.exclusive,
+            reverse=self.reverse,
         )
 
     def checked(self, inputs: Types) -> TensorType:

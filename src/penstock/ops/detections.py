@@ -41,6 +41,7 @@ from penstock.ir.op import (
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
+from penstock.opkit.kernels import members
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
@@ -121,13 +122,13 @@ class Detections(OperatorDefaults):
         reals = np.array([scores.scale, self.overlap], np.float32)
         return Kernel(
             "detections_s8_f32",
-            params=(
-                ("boxes", boxes.shape[1]),
-                ("columns", scores.shape[2]),
-                ("offset", self._background(site)),
-                ("most", self.most),
-                ("least", self._least(site)),
-                ("score_zero", scores.zero_point),
+            params=members(
+                boxes=boxes.shape[1],
+                columns=scores.shape[2],
+                offset=self._background(site),
+                most=self.most,
+                least=self._least(site),
+                score_zero=scores.zero_point,
             ),
             tables=(
                 ("reals", Table.of(reals)),

@@ -39,6 +39,7 @@ from penstock.opkit.checks import (
     require_rank,
     require_weights,
 )
+from penstock.opkit.kernels import members
 from penstock.opkit.layers import (
     Layer,
     PlainLayer,
@@ -119,7 +120,7 @@ class _Dense(WeightedOp):
         """Kernel parameters of the shapes."""
         outputs, depth = site.inputs[1].shape
         batches = math.prod(site.output.shape[:-1])
-        return (("batches", batches), ("in_c", depth), ("out_c", outputs))
+        return members(batches=batches, in_c=depth, out_c=outputs)
 
 
 @frozen

@@ -23,6 +23,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
+from penstock.opkit.kernels import members
 from penstock.opkit.nodes import requantised, reshaped, with_shape
 from penstock.opkit.selection import ListedMap, Maps, Selection, StridedMap, listed_type
 from penstock.ops.reshape import Reshape
@@ -68,10 +69,10 @@ class GatherNd(FollowingAxes):
         depth = indices.shape[-1]
         return Kernel(
             "gather_nd",
-            params=(
-                ("count", indices.elements // depth),
-                ("depth", depth),
-                ("slice_bytes", math.prod(x.shape[depth:]) * x.dtype.size_bytes),
+            params=members(
+                count=indices.elements // depth,
+                depth=depth,
+                slice_bytes=math.prod(x.shape[depth:]) * x.dtype.size_bytes,
             ),
             tables=position_tables(x, depth),
         )

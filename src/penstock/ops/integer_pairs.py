@@ -28,6 +28,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import require_count, require_dtype
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.real_nodes import RealNodes
 
 INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
@@ -142,12 +143,13 @@ class IntegerPairs(Elementwise):
 
     def kernel(self, site: Site) -> Kernel:
         dtype = site.output.dtype
-        params = (
-            ("bytes", dtype.size_bytes),
-            ("is_signed", int(dtype is not DType.UINT8)),
-            ("function", self.function.value),
+        return row_kernel(
+            "integer_pairs",
+            broadcast.params(site),
+            bytes=dtype.size_bytes,
+            is_signed=dtype is not DType.UINT8,
+            function=self.function.value,
         )
-        return Kernel("integer_pairs", (*broadcast.params(site), *params), by_rows=True)
 
 
 ADD, SUB, MUL, DIV, MOD = (IntegerPairs(f) for f in list(IntegerFunction)[:5])

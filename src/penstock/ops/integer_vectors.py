@@ -24,6 +24,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.axes import RowVectors, Sources, params
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
 
 DIFFERENCES = 256
@@ -63,11 +64,12 @@ class RatioSoftmax(RowVectors):
         return saturated(found[..., out.slices[-1]] + site.output.zero_point)
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel(
+        return row_kernel(
             "ratio_softmax_s8",
-            (*params(site), ("most", self.most), ("out_zero", site.output.zero_point)),
-            (("powers", Table.integers(self.powers)),),
-            by_rows=True,
+            params(site),
+            most=self.most,
+            out_zero=site.output.zero_point,
+            powers=Table.integers(self.powers),
         )
 
 
@@ -109,10 +111,12 @@ class ShiftSoftmax(RowVectors):
         return saturated(found[..., out.slices[-1]] + site.output.zero_point)
 
     def kernel(self, site: Site) -> Kernel:
-        group = ("group", self.group or site.output.shape[-1])
-        zero = ("out_zero", site.output.zero_point)
-        return Kernel(
-            "shift_softmax_s8", (*params(site), group, ("most", self.most), zero), by_rows=True
+        return row_kernel(
+            "shift_softmax_s8",
+            params(site),
+            group=self.group or site.output.shape[-1],
+            most=self.most,
+            out_zero=site.output.zero_point,
         )
 
 
@@ -174,17 +178,14 @@ class IntegerNorm(RowVectors):
         return saturated((quotients + b >> self.shift) + site.output.zero_point)
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel(
+        return row_kernel(
             "integer_norm_s8",
-            (
-                *params(site),
-                ("in_zero", site.inputs[0].zero_point),
-                ("out_zero", site.output.zero_point),
-                ("centred", int(self.centred)),
-                ("shift", self.shift),
-            ),
+            params(site),
+            in_zero=site.inputs[0].zero_point,
+            out_zero=site.output.zero_point,
+            centred=self.centred,
+            shift=self.shift,
             constants=((1, "weights"), (2, "bias")),
-            by_rows=True,
         )
 
 

@@ -29,6 +29,7 @@ from penstock.opkit.checks import (
     require_rank,
     require_weights,
 )
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lstm import GATES, StepScales, logistic_table
 from penstock.opkit.nodes import (
     in_shape_of_output,
@@ -202,7 +203,7 @@ class LstmHidden(LastChannels):
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, units = site.output.shape
-        return Kernel("lstm_hidden_s16", (("batch", batch), ("units", units)), by_rows=True)
+        return row_kernel("lstm_hidden_s16", batch=batch, units=units)
 
 
 UNCLIPPED = 2**15
@@ -278,20 +279,18 @@ class Lstm(Recurrence):
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, depth = site.inputs[0].shape
         scales = self.scales(site)
-        return Kernel(
+        return row_kernel(
             "lstm_s8",
-            params=(
-                ("batch", batch),
-                ("in_c", depth),
-                ("units", site.inputs[1].shape[1]),
-                ("in_zero", scales.input_zero),
-                ("hidden_zero", scales.hidden_zero),
-                ("integer_bits", scales.integer_bits),
-                ("clip", scales.clip),
-            ),
-            tables=(*scales.tables(), ("logistic", Table.of(logistic_table()))),
+            scales.tables(),
+            batch=batch,
+            in_c=depth,
+            units=site.inputs[1].shape[1],
+            in_zero=scales.input_zero,
+            hidden_zero=scales.hidden_zero,
+            integer_bits=scales.integer_bits,
+            clip=scales.clip,
+            logistic=Table.of(logistic_table()),
             constants=((3, "weights"), (4, "recurrent"), (5, "bias")),
-            by_rows=True,
             recurrent=True,
         )
 

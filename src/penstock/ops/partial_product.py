@@ -20,6 +20,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import SumRequantisation, stated_multipliers
 
@@ -83,17 +84,14 @@ class PartialProduct(FollowingAxes):
         s, x, w = site.inputs
         outputs, depth = w.shape
         begins = s.rank == 1
-        return Kernel(
+        return row_kernel(
             "partial_product_s8",
-            params=(
-                ("width", math.prod(x.shape[:-1]) // row_count(x.shape)),
-                ("in_c", depth),
-                ("out_c", outputs),
-                ("begins", int(begins)),
-            ),
-            tables=() if begins else (("bias", _UNUSED),),
+            () if begins else (("bias", _UNUSED),),
+            width=math.prod(x.shape[:-1]) // row_count(x.shape),
+            in_c=depth,
+            out_c=outputs,
+            begins=begins,
             constants=((0, "bias"), (2, "weights")) if begins else ((2, "weights"),),
-            by_rows=True,
         )
 
 

@@ -36,6 +36,7 @@ from penstock.opkit.activation import POSITIVE, Limits, is_positive
 from penstock.opkit.broadcast import Arithmetic, Clamped, Plain, arithmetic
 from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import Floats
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.real_nodes import RealNodes, real_elementwise
 from penstock.ops.conversions import Cast
 
@@ -88,8 +89,7 @@ class Round(Plain):
         return Arithmetic(rounded_away if self.away else _rounded, "round_f32")
 
     def kernel(self, site: Site) -> Kernel:
-        params = (*Plain.kernel(self, site).params, ("away", int(self.away)))
-        return Kernel("round_f32", params, by_rows=True)
+        return row_kernel("round_f32", Plain.kernel(self, site).params, away=self.away)
 
 
 @frozen
@@ -239,10 +239,13 @@ class PlainRelu(Plain):
         return self.limits.applied(Plain.evaluate(self, site, inputs, out))
 
     def kernel(self, site: Site) -> Kernel:
-        bounded = ("bounded", int(self.limits.most < math.inf))
-        params = (*Plain.kernel(self, site).params, bounded)
         bounds = Table.of(self.limits.array(DType.FLOAT32))
-        return Kernel("relu_f32", params, (("bounds", bounds),), by_rows=True)
+        return row_kernel(
+            "relu_f32",
+            Plain.kernel(self, site).params,
+            bounded=self.limits.most < math.inf,
+            bounds=bounds,
+        )
 
 
 @frozen
@@ -418,8 +421,7 @@ class PlainMod(Plain):
         return Arithmetic(_floored_remainder if self.floored else _real_remainder, "mod_f32")
 
     def kernel(self, site: Site) -> Kernel:
-        params = (*Plain.kernel(self, site).params, ("floored", int(self.floored)))
-        return Kernel("mod_f32", params, by_rows=True)
+        return row_kernel("mod_f32", Plain.kernel(self, site).params, floored=self.floored)
 
 
 _ONLY_PLAIN: Mapping[str, Plain] = {

@@ -23,6 +23,7 @@ from penstock.ir.op import Kernel, Params, Site, Table, Tables
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Limits
 from penstock.opkit.float_functions import Floats, logistic, tanh
+from penstock.opkit.kernels import members
 from penstock.opkit.layers import QUAD, in_quads, narrowed
 from penstock.opkit.recurrence import Gates, PlainRecurrence, products
 from penstock.ops.dynamic_range import steps_of_rows
@@ -144,7 +145,7 @@ class PlainLstm(PlainRecurrence):
     def kernel(self, site: Site) -> Kernel:
         found = PlainRecurrence.kernel(self, site)
         stored = narrowed(site.constant(1 + self.STATES))
-        params = (("weight_bytes", stored.itemsize), ("symmetric", int(self.symmetric)))
+        params = members(weight_bytes=stored.itemsize, symmetric=self.symmetric)
         return replace(found, params=(*found.params, *params))
 
     def scratch_floats(self, units: int) -> int:

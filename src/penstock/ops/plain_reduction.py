@@ -26,6 +26,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_count, require_dtype
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_shape_of_output
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import Axes, Reduction
@@ -85,13 +86,14 @@ class PlainReduction(Reduction):
 
     def kernel(self, site: Site) -> Kernel:
         dtype = site.output.dtype
-        params = (
-            ("bytes", dtype.size_bytes),
-            ("is_real", int(dtype is DType.FLOAT32)),
-            ("is_signed", int(dtype not in (DType.UINT8, DType.BOOL))),
-            ("function", self.function.value),
+        return row_kernel(
+            "reduce_plain",
+            self.params(site),
+            bytes=dtype.size_bytes,
+            is_real=dtype is DType.FLOAT32,
+            is_signed=dtype.is_signed,
+            function=self.function.value,
         )
-        return Kernel("reduce_plain", (*self.params(site), *params), by_rows=True)
 
 
 def _extreme(x: Array, *, larger: bool) -> Array:

@@ -32,6 +32,7 @@ from penstock.ir.op import (
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_rank
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.resize import (
@@ -153,21 +154,16 @@ class PlainResample(OperatorDefaults):
     def kernel(self, site: Site) -> Kernel:
         _, height, _, channels = site.inputs[0].shape
         axes = (("h", self.rows), ("w", self.columns))
-        return Kernel(
+        return row_kernel(
             "resample_f32",
-            params=(
-                ("in_h", height),
-                ("channels", channels),
-                ("out_h", self.rows.outputs),
-                ("out_w", self.columns.outputs),
-                ("taps_h", self.rows.size),
-                ("taps_w", self.columns.size),
-            ),
-            tables=(
-                *((f"indices_{a}", Table.integers(t.indices)) for a, t in axes),
-                *((f"weights_{a}", Table.reals(t.weights)) for a, t in axes),
-            ),
-            by_rows=True,
+            ((f"indices_{a}", Table.integers(t.indices)) for a, t in axes),
+            ((f"weights_{a}", Table.reals(t.weights)) for a, t in axes),
+            in_h=height,
+            channels=channels,
+            out_h=self.rows.outputs,
+            out_w=self.columns.outputs,
+            taps_h=self.rows.size,
+            taps_w=self.columns.size,
         )
 
 

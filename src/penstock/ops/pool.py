@@ -37,6 +37,7 @@ from penstock.opkit.checks import (
     require_int8,
     require_rank,
 )
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.nodes import is_real, requantised
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.sliding import (
@@ -136,11 +137,13 @@ class _Pool(Sliding):
         return Work(0, out.elements * self.rows.size * self.columns.size)
 
     def kernel(self, site: Site) -> Kernel:
-        params = (
-            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
-            *sliding.window_params(self.rows, self.columns),
+        return self.clamped(
+            site,
+            row_kernel(
+                self.KERNEL,
+                sliding.params(site, self.rows, self.columns),
+            ),
         )
-        return self.clamped(site, Kernel(self.KERNEL, params, by_rows=True))
 
     def clamped(self, site: Site, kernel: Kernel) -> Kernel:
         """The kernel with the clamp of its results."""
@@ -470,7 +473,7 @@ class PlainAveragePool2D(_PlainPool):
 
     def kernel(self, site: Site) -> Kernel:
         found = _Pool.kernel(self, site)
-        return replace(found, params=(*found.params, ("divisor", self.divisor)))
+        return replace(found, params=members(found.params, divisor=self.divisor))
 
 
 @frozen

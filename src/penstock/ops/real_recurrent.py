@@ -30,6 +30,7 @@ from penstock.ir.tensor import Array, Data, DType, Ints, TensorType
 from penstock.opkit.activation import UNLIMITED
 from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.float_functions import Floats, logistic, tanh
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import LARGEST_STEPS, saturated
 from penstock.opkit.onnx_constants import real_numbers, weights_at
 from penstock.opkit.recurrence import (
@@ -84,16 +85,13 @@ class RealHidden(LastChannels):
 
     def kernel(self, site: Site) -> Kernel:
         _, _, batch, channels = site.inputs[0].shape
-        return Kernel(
+        return row_kernel(
             "hidden_f32_s8",
-            params=(
-                ("batch", batch),
-                ("in_c", channels),
-                ("units", self.units),
-                ("zero_point", site.output.zero_point),
-            ),
-            tables=(("scale", Table.reals([site.output.scale])),),
-            by_rows=True,
+            batch=batch,
+            in_c=channels,
+            units=self.units,
+            zero_point=site.output.zero_point,
+            scale=Table.reals([site.output.scale]),
         )
 
 

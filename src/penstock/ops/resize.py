@@ -36,6 +36,7 @@ from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import image_shape, require, require_count, require_int8, require_rank
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import (
     in_shape_of_output,
@@ -177,25 +178,20 @@ class Resample(ExchangedPair, OperatorDefaults):
     def kernel(self, site: Site) -> Kernel:
         multiplier, shift = self._multiplier(site)
         tables = (("h", self.rows), ("w", self.columns))
-        return Kernel(
+        return row_kernel(
             "resample_s8",
-            params=(
-                ("in_h", site.inputs[0].shape[1]),
-                ("channels", site.inputs[0].shape[3]),
-                ("out_h", len(self.rows.first)),
-                ("out_w", len(self.columns.first)),
-                ("taps_h", self.rows.size),
-                ("taps_w", self.columns.size),
-                ("in_zero", site.inputs[0].zero_point),
-                ("multiplier", multiplier),
-                ("shift", shift),
-                ("out_zero", site.output.zero_point),
-            ),
-            tables=(
-                *((f"first_{a}", Table.integers(t.first)) for a, t in tables),
-                *((f"weights_{a}", Table.of(np.array(t.weights, np.int16))) for a, t in tables),
-            ),
-            by_rows=True,
+            ((f"first_{a}", Table.integers(t.first)) for a, t in tables),
+            ((f"weights_{a}", Table.of(np.array(t.weights, np.int16))) for a, t in tables),
+            in_h=site.inputs[0].shape[1],
+            channels=site.inputs[0].shape[3],
+            out_h=len(self.rows.first),
+            out_w=len(self.columns.first),
+            taps_h=self.rows.size,
+            taps_w=self.columns.size,
+            in_zero=site.inputs[0].zero_point,
+            multiplier=multiplier,
+            shift=shift,
+            out_zero=site.output.zero_point,
         )
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
@@ -363,16 +359,13 @@ class _Bilinear(OperatorDefaults):
 
     def kernel(self, site: Site) -> Kernel:
         rows, columns = self._axes(site)
-        return Kernel(
+        return row_kernel(
             "resize_bilinear_s8",
-            params=(
-                *self.shape_params(site),
-                ("scale_h", rows.scale),
-                ("scale_w", columns.scale),
-                ("offset_h", rows.offset),
-                ("offset_w", columns.offset),
-            ),
-            by_rows=True,
+            self.shape_params(site),
+            scale_h=rows.scale,
+            scale_w=columns.scale,
+            offset_h=rows.offset,
+            offset_w=columns.offset,
         )
 
     def shape_params(self, site: Site) -> Params:
@@ -450,14 +443,11 @@ class UnsignedResizeBilinear(_Bilinear):
 
     def kernel(self, site: Site) -> Kernel:
         rows, columns = self._axes(site)
-        return Kernel(
+        return row_kernel(
             "resize_bilinear_u8",
-            params=(
-                *self.shape_params(site),
-                ("half", int(self.sampling is Sampling.HALF_PIXEL)),
-            ),
-            tables=(("scale", Table.reals([rows.real, columns.real])),),
-            by_rows=True,
+            self.shape_params(site),
+            half=self.sampling is Sampling.HALF_PIXEL,
+            scale=Table.reals([rows.real, columns.real]),
         )
 
     def _axes(self, site: Site) -> tuple[_RealAxis, _RealAxis]:

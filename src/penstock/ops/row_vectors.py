@@ -40,6 +40,7 @@ from penstock.opkit.checks import (
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import is_plain_foreign, requantised
 from penstock.opkit.real_nodes import real_elementwise
@@ -110,11 +111,10 @@ class Softmax(RowVectors):
 
     def kernel(self, site: Site) -> Kernel:
         table = exp_table(site.inputs[0].scale * self.beta).astype(np.int32)
-        return Kernel(
+        return row_kernel(
             "softmax_s8" if self.dtype is DType.INT8 else "softmax_s8_s16",
             params(site),
-            tables=(("exp", Table.of(table)),),
-            by_rows=True,
+            exp=Table.of(table),
         )
 
 
@@ -136,7 +136,7 @@ class PlainSoftmax(RowVectors):
 
     def kernel(self, site: Site) -> Kernel:
         beta = Table.reals([self.beta])
-        return Kernel("softmax_f32", params(site), (("beta", beta),), by_rows=True)
+        return row_kernel("softmax_f32", params(site), beta=beta)
 
 
 def reciprocals(total: Int64s, bits: int) -> tuple[Int64s, Int64s]:
@@ -217,14 +217,11 @@ class LogSoftmax(RowVectors):
 
     def kernel(self, site: Site) -> Kernel:
         exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
-        return Kernel(
+        return row_kernel(
             "log_softmax_s8",
             params(site),
-            tables=(
-                ("exp", Table.integers(exponentials)),
-                ("scaled", Table.integers(_bounded_differences(site))),
-            ),
-            by_rows=True,
+            exp=Table.integers(exponentials),
+            scaled=Table.integers(_bounded_differences(site)),
         )
 
 
@@ -249,7 +246,7 @@ class PlainLogSoftmax(RowVectors):
         return (differences - logarithms)[..., out.slices[-1]]
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel("log_softmax_f32", params(site), by_rows=True)
+        return row_kernel("log_softmax_f32", params(site))
 
 
 def _foreign_logarithm(node: ForeignNode) -> Nodes:
@@ -286,8 +283,7 @@ class L2Normalization(RowVectors):
         return saturated(multiply(kept, multiplier, shift + NORMALISED_BITS))
 
     def kernel(self, site: Site) -> Kernel:
-        zero = ("zero", site.inputs[0].zero_point)
-        return Kernel("l2_normalization_s8", (*params(site), zero), by_rows=True)
+        return row_kernel("l2_normalization_s8", params(site), zero=site.inputs[0].zero_point)
 
 
 @frozen
@@ -307,7 +303,7 @@ class PlainL2Normalization(RowVectors):
             return (x / divisor)[..., out.slices[-1]]
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel("l2_normalization_f32", params(site), by_rows=True)
+        return row_kernel("l2_normalization_f32", params(site))
 
 
 def _foreign_normalised(node: ForeignNode) -> Nodes:

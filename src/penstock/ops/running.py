@@ -36,6 +36,7 @@ from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.requantise import SumRequantisation
 from penstock.opkit.sliding import Window
 
@@ -120,14 +121,14 @@ def pooled_type(rows: int, columns: Window, inputs: Types, dtype: DType) -> Tens
 def column_params(columns: Window, site: Site) -> Params:
     """Kernel parameters of windows along columns."""
     x, y = site.inputs[0].shape, site.output.shape
-    return (
-        ("in_w", x[2]),
-        ("in_c", x[3]),
-        ("out_w", y[2]),
-        ("kernel_w", columns.size),
-        ("stride_w", columns.stride),
-        ("dilation_w", columns.dilation),
-        ("pad_left", columns.before),
+    return members(
+        in_w=x[2],
+        in_c=x[3],
+        out_w=y[2],
+        kernel_w=columns.size,
+        stride_w=columns.stride,
+        dilation_w=columns.dilation,
+        pad_left=columns.before,
     )
 
 
@@ -177,8 +178,13 @@ class RunningSum(_UnderColumns):
         return gone_on(found, inputs, out, np.add)
 
     def kernel(self, site: Site) -> Kernel:
-        params = (*column_params(self.columns, site), ("zero", self.zero))
-        return Kernel("running_sum_s8", params, by_rows=True, recurrent=True, accumulates=True)
+        return row_kernel(
+            "running_sum_s8",
+            column_params(self.columns, site),
+            zero=self.zero,
+            recurrent=True,
+            accumulates=True,
+        )
 
 
 @frozen
@@ -210,8 +216,13 @@ class RunningMax(_UnderColumns):
         return gone_on(found, inputs, out, np.maximum)
 
     def kernel(self, site: Site) -> Kernel:
-        params = (*column_params(self.columns, site), *self.activation.params(site.output))
-        return Kernel("running_max_s8", params, by_rows=True, recurrent=True, accumulates=True)
+        return row_kernel(
+            "running_max_s8",
+            column_params(self.columns, site),
+            self.activation.params(site.output),
+            recurrent=True,
+            accumulates=True,
+        )
 
 
 @frozen
@@ -273,16 +284,13 @@ class RunningProduct(OperatorDefaults):
 
     def kernel(self, site: Site) -> Kernel:
         x = site.inputs[0]
-        return Kernel(
+        return row_kernel(
             "running_product_s8",
-            params=(
-                ("row", x.shape[2] * x.shape[3]),
-                ("depth", site.inputs[1].shape[1]),
-                ("out_c", site.output.shape[3]),
-                ("in_zero", x.zero_point),
-            ),
+            row=x.shape[2] * x.shape[3],
+            depth=site.inputs[1].shape[1],
+            out_c=site.output.shape[3],
+            in_zero=x.zero_point,
             constants=((1, "weights"), (2, "bias")),
-            by_rows=True,
             recurrent=True,
             accumulates=True,
         )
@@ -316,16 +324,11 @@ class AverageLast(_OfLastRow):
 
     def kernel(self, site: Site) -> Kernel:
         _, rows, width, channels = site.inputs[0].shape
-        return Kernel(
+        return row_kernel(
             "average_last_s32",
-            params=(
-                ("in_h", rows),
-                ("in_w", width),
-                ("in_c", channels),
-                *self.activation.params(site.output),
-            ),
-            tables=(("counts", Table.integers(self.counts)),),
-            by_rows=True,
+            members(in_h=rows, in_w=width, in_c=channels),
+            self.activation.params(site.output),
+            counts=Table.integers(self.counts),
         )
 
 

@@ -31,6 +31,7 @@ from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
+from penstock.opkit.kernels import members
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.comparisons import PlainCompare, Relation, Select
@@ -97,15 +98,15 @@ class ScatterNd(OperatorDefaults):
         depth = indices.shape[-1]
         return Kernel(
             "scatter_nd",
-            params=(
-                ("total_bytes", x.size_bytes),
-                ("count", indices.elements // depth),
-                ("depth", depth),
-                ("slice_elements", math.prod(x.shape[depth:])),
-                ("element_bytes", x.dtype.size_bytes),
-                ("is_real", int(x.dtype is DType.FLOAT32)),
-                ("is_signed", int(x.dtype not in (DType.UINT8, DType.BOOL))),
-                ("reduction", self.reduction.value),
+            params=members(
+                total_bytes=x.size_bytes,
+                count=indices.elements // depth,
+                depth=depth,
+                slice_elements=math.prod(x.shape[depth:]),
+                element_bytes=x.dtype.size_bytes,
+                is_real=x.dtype is DType.FLOAT32,
+                is_signed=x.dtype.is_signed,
+                reduction=self.reduction.value,
             ),
             tables=position_tables(x, depth),
             whole_in_place=(0,) if site.constants[0] is None else (),

@@ -28,6 +28,7 @@ from penstock.ir.tensor import Array, DType, Ints, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import (
     in_shape_of_output,
@@ -89,16 +90,13 @@ class _ScaledTotal(AlongAxes):
 
     def kernel(self, site: Site) -> Kernel:
         multiplier, shift = self._multiplier(site)
-        return Kernel(
+        return row_kernel(
             "total_s8",
-            params=(
-                *self.params(site),
-                ("in_zero", site.inputs[0].zero_point),
-                ("multiplier", multiplier),
-                ("shift", shift),
-                ("out_zero", site.output.zero_point),
-            ),
-            by_rows=True,
+            self.params(site),
+            in_zero=site.inputs[0].zero_point,
+            multiplier=multiplier,
+            shift=shift,
+            out_zero=site.output.zero_point,
         )
 
     def halves(self, site: Site) -> Halves | None:
@@ -179,7 +177,7 @@ class PlainSum(Reduction):
             return np.add.accumulate(x, axis=-1)[..., -1].reshape(out.shape)
 
     def kernel(self, site: Site) -> Kernel:
-        return Kernel("total_f32", self.params(site), by_rows=True)
+        return row_kernel("total_f32", self.params(site))
 
 
 LEAST_NORM = 2.0**-100

@@ -31,6 +31,7 @@ from penstock.opkit.checks import (
     require_quantised,
     require_rank,
 )
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.layers import require_fitting_sums
 from penstock.opkit.nodes import is_plain_foreign, onnx_form
 from penstock.opkit.real_nodes import RealNodes
@@ -95,19 +96,16 @@ class SvdfFeature(FollowingAxes):
         y = site.output
         filters, depth = site.inputs[1].shape
         multiplier, shift = product_multiplier(site.inputs[0], site.inputs[1], y)
-        return Kernel(
+        return row_kernel(
             "svdf_feature_s8",
-            params=(
-                ("in_c", depth),
-                ("out_c", filters),
-                ("in_zero", site.inputs[0].zero_point),
-                ("out_zero", y.zero_point),
-                ("multiplier", multiplier),
-                ("shift", shift),
-                ("element_bytes", y.dtype.size_bytes),
-            ),
+            in_c=depth,
+            out_c=filters,
+            in_zero=site.inputs[0].zero_point,
+            out_zero=y.zero_point,
+            multiplier=multiplier,
+            shift=shift,
+            element_bytes=y.dtype.size_bytes,
             constants=((1, "weights"),),
-            by_rows=True,
         )
 
 
@@ -186,18 +184,15 @@ class SvdfTime(OperatorDefaults):
     def kernel(self, site: Site) -> Kernel:
         x, w, _ = site.inputs
         multiplier, shift = product_multiplier(x, w, site.output)
-        return Kernel(
+        return row_kernel(
             "svdf_time_s8" if x.dtype is DType.INT8 else "svdf_time_s16",
-            params=(
-                ("steps", w.shape[1]),
-                ("filters", w.shape[0]),
-                ("rank", self.rank),
-                ("out_zero", site.output.zero_point),
-                ("multiplier", multiplier),
-                ("shift", shift),
-            ),
+            steps=w.shape[1],
+            filters=w.shape[0],
+            rank=self.rank,
+            out_zero=site.output.zero_point,
+            multiplier=multiplier,
+            shift=shift,
             constants=((1, "weights"), (2, "bias")),
-            by_rows=True,
         )
 
     def _filters(self, out: Region) -> tuple[int, int]:

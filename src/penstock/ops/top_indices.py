@@ -22,6 +22,7 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.conversions import Cast
@@ -65,16 +66,16 @@ class TopIndices(FollowingAxes):
     def kernel(self, site: Site) -> Kernel:
         x = site.inputs[0]
         depth = x.shape[-1]
-        params = (
-            ("width", x.elements // depth // row_count(x.shape)),
-            ("depth", depth),
-            ("count", self.count),
-            ("bytes", x.dtype.size_bytes),
-            ("is_real", int(x.dtype is DType.FLOAT32)),
-            ("is_signed", int(x.dtype is not DType.UINT8)),
-            ("sign", 1 if self.largest else -1),
+        return row_kernel(
+            "top_indices",
+            width=x.elements // depth // row_count(x.shape),
+            depth=depth,
+            count=self.count,
+            bytes=x.dtype.size_bytes,
+            is_real=x.dtype is DType.FLOAT32,
+            is_signed=x.dtype is not DType.UINT8,
+            sign=1 if self.largest else -1,
         )
-        return Kernel("top_indices", params, by_rows=True)
 
 
 def from_foreign(node: ForeignNode) -> Nodes:

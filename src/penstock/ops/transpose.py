@@ -15,6 +15,7 @@ from penstock.ir.op import Kernel, Site
 from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import Ints
 from penstock.opkit.checks import require, resolved_axis
+from penstock.opkit.kernels import members
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 
 
@@ -64,9 +65,5 @@ class ExchangeAxes(Rearrangement):
     def kernel(self, site: Site) -> Kernel:
         x = site.inputs[0]
         *_, rows, columns, channels = x.shape
-        params = (
-            ("rows", rows),
-            ("columns", columns),
-            ("pixel_bytes", channels * x.dtype.size_bytes),
-        )
+        params = members(rows=rows, columns=columns, pixel_bytes=channels * x.dtype.size_bytes)
         return Kernel("exchange_axes", params, whole_in_place=(0,))

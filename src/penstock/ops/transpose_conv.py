@@ -56,6 +56,7 @@ from penstock.ir.tensor import Array, Data, Ints, Quantisation, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
+from penstock.opkit.kernels import members
 from penstock.opkit.layers import (
     Layer,
     PlainLayer,
@@ -170,14 +171,14 @@ class _Transposed(WeightedOp):
 
     def window_params(self, site: Site) -> Params:
         """Kernel parameters of shapes and windows."""
-        return (
-            *sliding.shape_params(site.inputs[0].shape, site.output.shape),
-            ("kernel_h", self.rows.size),
-            ("kernel_w", self.columns.size),
-            ("stride_h", self.rows.stride),
-            ("stride_w", self.columns.stride),
-            ("pad_top", self.rows.before),
-            ("pad_left", self.columns.before),
+        return members(
+            sliding.shape_params(site.inputs[0].shape, site.output.shape),
+            kernel_h=self.rows.size,
+            kernel_w=self.columns.size,
+            stride_h=self.rows.stride,
+            stride_w=self.columns.stride,
+            pad_top=self.rows.before,
+            pad_left=self.columns.before,
         )
 
     def meetings(

@@ -29,6 +29,7 @@ from penstock.ir.op import Kernel, Params, Site
 from penstock.ir.operator_facts import FUNCTION, onnx
 from penstock.opkit.broadcast import Arithmetic, Plain, arithmetic
 from penstock.opkit.float_functions import Floats
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.formulas import Term
@@ -141,7 +142,7 @@ class Trigonometric(Plain):
     def kernel(self, site: Site) -> Kernel:
         found = Plain.kernel(self, site)
         params: Params = (*found.params, ("function", self.function.value))
-        return Kernel(found.name, params, by_rows=True)
+        return row_kernel(found.name, params)
 
 
 @frozen

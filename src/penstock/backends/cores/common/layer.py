@@ -23,7 +23,8 @@ from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Ints
-from penstock.opkit.layers import WIDE, WIDE_FORMS
+from penstock.opkit.kernels import members
+from penstock.opkit.layers import WIDE
 from penstock.opkit.requantise import (
     Multipliers,
     SumRequantisation,
@@ -156,10 +157,9 @@ def wide_kernel(op: LayerOp, site: Site, channels: Int64s) -> Kernel:
     bit-exact requantisation of each; its `classes` are those of these channels."""
     kernel = op.wide_kernel(site, channels)
     classes, forms = certified_forms(op, site)
-    table = (WIDE_FORMS, form_table(forms[channels]))
-    tables = (table if name == WIDE_FORMS else (name, each) for name, each in kernel.tables)
+    tables = {**dict(kernel.tables), "wide_forms": form_table(forms[channels])}
     letters = "".join(classes[channel] for channel in channels)
-    return replace(kernel, tables=tuple(tables), classes=letters)
+    return replace(kernel, tables=tuple(tables.items()), classes=letters)
 
 
 @lru_cache(maxsize=1024)
@@ -316,12 +316,12 @@ def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Ta
     least, most = op.activation.bounds(site.output)
     return Kernel(
         name,
-        params=(
-            ("batches", math.prod(site.output.shape[:-1])),
-            ("in_c", depth),
-            ("out_c", outputs),
-            ("least", least),
-            ("most", most),
+        params=members(
+            batches=math.prod(site.output.shape[:-1]),
+            in_c=depth,
+            out_c=outputs,
+            least=least,
+            most=most,
         ),
         tables=(
             ("weights", weights),

@@ -10,6 +10,7 @@ from penstock.ir.op import Kernel, Site, Table, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
 from penstock.opkit import broadcast
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.lookup import ELEMENTS
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.requantisation.certify import certify
@@ -44,12 +45,11 @@ def _looked_up(op: Add | Sub | Mul, site: Site) -> Kernel | None:
         if constant is not None and x.shape == site.output.shape:
             values = np.unique(site.constant(k))
             if len(values) == 1:
-                return Kernel(
+                return row_kernel(
                     "lookup_s8",
-                    params=(("width", x.elements // row_count(x.shape)),),
-                    tables=(("table", Table.of(_outputs(op, site, k, values))),),
+                    width=x.elements // row_count(x.shape),
+                    table=Table.of(_outputs(op, site, k, values)),
                     folded=(k,),
-                    by_rows=True,
                 )
     return None
 
@@ -73,7 +73,7 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     rows, found = _run_params(op, site), weighted_pairs(op, site)
     if rows is None or found is None:
         return None
-    return Kernel("add_s8_dsp", params=(*rows, *found), by_rows=True)
+    return row_kernel("add_s8_dsp", rows, found)
 
 
 def _product(op: Mul, site: Site) -> Kernel | None:
@@ -85,15 +85,15 @@ def _product(op: Mul, site: Site) -> Kernel | None:
     form = found.form
     return Kernel(
         "mul_s8_dsp",
-        params=(
-            *rows,
-            ("zero0", site.inputs[0].zero_point),
-            ("zero1", site.inputs[1].zero_point),
-            ("offset", int(form.offset[0])),
-            ("correction", int(form.correction[0])),
-            ("factor", int(form.factor[0])),
-            ("base", int(form.base[0])),
-            ("shift", form.shift),
+        params=members(
+            rows,
+            zero0=site.inputs[0].zero_point,
+            zero1=site.inputs[1].zero_point,
+            offset=int(form.offset[0]),
+            correction=int(form.correction[0]),
+            factor=int(form.factor[0]),
+            base=int(form.base[0]),
+            shift=form.shift,
         ),
         by_rows=True,
         classes=found.classes[0].value * broadcast.extended(site.output.shape)[3],

@@ -126,8 +126,7 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     return Kernel(
         "conv2d_groups_s8_dsp",
         params=(
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(op.rows, op.columns),
+            *sliding.params(site, op.rows, op.columns),
             ("groups", len(groups.starts)),
             ("group_in", depth),
             ("group_out", groups.merged * groups.outputs),

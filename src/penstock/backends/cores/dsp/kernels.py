@@ -45,6 +45,7 @@ from penstock.ir.element_types import INT8, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, Tables
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
+from penstock.opkit.kernels import row_kernel
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
@@ -164,10 +165,8 @@ def unmet_condition(op: Op, site: Site) -> str:
 def _in_eights(op: AveragePool2D | MaxPool2D, site: Site) -> Kernel | None:
     if unmet_condition(op, site):
         return None
-    return Kernel(
-        "pool2d_s8_dsp",
-        params=(*op.kernel(site).params, ("averages", int(isinstance(op, AveragePool2D)))),
-        by_rows=True,
+    return row_kernel(
+        "pool2d_s8_dsp", op.kernel(site).params, averages=int(isinstance(op, AveragePool2D))
     )
 
 
@@ -278,8 +277,7 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     return Kernel(
         "conv2d_s8_dsp",
         params=(
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(op.rows, op.columns),
+            *sliding.params(site, op.rows, op.columns),
             ("in_zero", x.zero_point),
             *(inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS),
             ("pairs", pairs),
@@ -379,8 +377,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
     return Kernel(
         "conv2d_direct_s8_dsp",
         params=(
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(op.rows, op.columns),
+            *sliding.params(site, op.rows, op.columns),
             *columns,
             ("quads", outputs // QUAD),
             ("quads_rest", outputs % QUAD),
@@ -435,8 +432,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     return Kernel(
         "depthwise_conv2d_s8_dsp",
         params=(
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(op.rows, op.columns),
+            *sliding.params(site, op.rows, op.columns),
             *inner_columns(op.columns, x.shape[2]),
             *layer.shared_params,
         ),

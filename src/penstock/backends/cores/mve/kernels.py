@@ -211,8 +211,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     return Kernel(
         "conv2d_s8_mve",
         params=(
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(op.rows, op.columns),
+            *sliding.params(site, op.rows, op.columns),
             ("in_zero", x.zero_point),
             ("inner_lower", lower),
             ("inner_upper", upper),

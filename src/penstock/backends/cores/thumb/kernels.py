@@ -23,6 +23,7 @@ from penstock.backends.cores.thumb import cycles
 from penstock.backends.cores.thumb.tables import ThumbLayer, by_fours, by_pairs, by_rows, by_taps
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
+from penstock.opkit.kernels import members
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
@@ -102,15 +103,14 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     )
     return Kernel(
         "conv2d_s8_thumb",
-        params=(
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(op.rows, op.columns),
-            ("in_zero", x.zero_point),
-            *_contiguous_columns(op.columns, x.shape[2]),
-            ("words", words),
-            ("groups", found.groups),
-            ("is_signed", int(layer.corrects)),
-            ("has_idle", int(any(layer.is_constant))),
+        params=members(
+            sliding.params(site, op.rows, op.columns),
+            members(in_zero=x.zero_point),
+            _contiguous_columns(op.columns, x.shape[2]),
+            words=words,
+            groups=found.groups,
+            is_signed=layer.corrects,
+            has_idle=int(any(layer.is_constant)),
         ),
         tables=(
             ("weights", _table(found.content or bytes(4))),
@@ -175,12 +175,11 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     rows = row_count(site.output.shape) * cycles.TAPS_ROW
     return Kernel(
         "depthwise_conv2d_s8_thumb",
-        params=(
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.window_params(op.rows, op.columns),
-            ("in_zero", x.zero_point),
-            *inner_columns(op.columns, x.shape[2]),
-            ("is_signed", int(layer.corrects)),
+        params=members(
+            sliding.params(site, op.rows, op.columns),
+            members(in_zero=x.zero_point),
+            inner_columns(op.columns, x.shape[2]),
+            is_signed=layer.corrects,
         ),
         tables=(("weights", _table(by_taps(layer))),),
         folded=(1, 2),
@@ -226,12 +225,8 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel | None:
     groups = -(-outputs // 4)
     return Kernel(
         "fully_connected_s8_thumb",
-        params=(
-            ("batches", batches),
-            ("in_c", depth),
-            ("out_c", outputs),
-            ("groups", groups),
-            ("is_signed", int(layer.corrects)),
+        params=members(
+            batches=batches, in_c=depth, out_c=outputs, groups=groups, is_signed=layer.corrects
         ),
         tables=(("weights", _table(by_rows(layer))),),
         folded=(1, 2),

@@ -40,7 +40,7 @@ def element_type_problem(node: Node) -> ModelError | None:
     """Return the error for unsupported element types of a node; None if they are supported."""
     try:
         computed = node.op.result_type(node.site.inputs)
-        require_dtype(node.output.type, (computed.dtype,), "output")
+        require_dtype(node.output.type, "output", computed.dtype)
     except ModelError as error:
         return error
     return None

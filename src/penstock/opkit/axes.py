@@ -82,7 +82,7 @@ class RowVectors(FollowingAxes):
         require_count(inputs, 1, type(self).__name__)
         if self.ELEMENTS is DType.INT8:
             require_int8(inputs[0], "input")
-        require_dtype(inputs[0], (self.ELEMENTS,), "input")
+        require_dtype(inputs[0], "input", self.ELEMENTS)
         require(inputs[0].rank > 0, "input is a scalar, must have a last axis")
         return TensorType(inputs[0].shape, self.ELEMENTS)
 

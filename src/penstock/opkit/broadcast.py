@@ -252,7 +252,7 @@ def unary_node(op: Op, node: ForeignNode, dtype: DType = DType.INT8) -> Made:
 def require_output(node: ForeignNode, dtype: DType) -> None:
     """Raises UnsupportedError unless the output has that element type, and a scale if it is
     int8."""
-    require_dtype(node.output().type, (dtype,), "output")
+    require_dtype(node.output().type, "output", dtype)
     if dtype is DType.INT8:
         require_quantised(node.output().type, "output")
 
@@ -296,7 +296,7 @@ class Plain(Elementwise):
     def result_type(self, inputs: Types) -> TensorType:
         for k, x in enumerate(require_count(inputs, self.INPUTS, type(self).__name__)):
             allowed = tuple(self.ARITHMETIC) if k == 0 else (inputs[0].dtype,)
-            require_dtype(x, allowed, f"input {k}")
+            require_dtype(x, f"input {k}", *allowed)
         shape = inputs[0].shape if self.INPUTS == 1 else result_shape(inputs)
         return TensorType(shape, inputs[0].dtype)
 

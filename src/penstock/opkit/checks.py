@@ -43,7 +43,7 @@ def require_elements(shape: Ints, role: str) -> None:
         )
 
 
-def require_rank(type: TensorType, ranks: Ints, role: str) -> None:
+def require_rank(type: TensorType, role: str, *ranks: int) -> None:
     """Raises ModelError unless the tensor's rank is one of `ranks`."""
     allowed = " or ".join(map(str, ranks))
     require(type.rank in ranks, f"{role} has shape {list(type.shape)}, its rank must be {allowed}")
@@ -55,7 +55,7 @@ def image_shape(shape: Ints) -> tuple[int, int, int, int]:
     return shape[0], shape[1], shape[2], shape[3]
 
 
-def require_dtype(type: TensorType, dtypes: tuple[DType, ...], role: str) -> None:
+def require_dtype(type: TensorType, role: str, *dtypes: DType) -> None:
     """Raises UnsupportedError unless the tensor's element type is one of `dtypes`."""
     if type.dtype not in dtypes:
         allowed = " or ".join(d.value for d in dtypes)
@@ -68,7 +68,7 @@ def require_dtype(type: TensorType, dtypes: tuple[DType, ...], role: str) -> Non
 
 def require_int8(type: TensorType, role: str) -> None:
     """Raises UnsupportedError unless the tensor is int8 with one scale and zero point."""
-    require_dtype(type, (DType.INT8,), role)
+    require_dtype(type, role, DType.INT8)
     require_quantised(type, role)
 
 

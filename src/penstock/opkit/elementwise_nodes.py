@@ -82,6 +82,6 @@ def typed_nodes(node: ForeignNode, plain: Plain, quantised: Op | None) -> Nodes:
     if dtype in plain.ARITHMETIC:
         return elementwise_nodes(plain, node, plain.INPUTS, dtype)
     allowed = tuple(plain.ARITHMETIC)
-    require_dtype(node.output().type, (*((DType.INT8,) if quantised else ()), *allowed), "output")
+    require_dtype(node.output().type, "output", *((DType.INT8,) if quantised else ()), *allowed)
     assert quantised is not None
     return elementwise_nodes(quantised, node, plain.INPUTS)

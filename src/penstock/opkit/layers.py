@@ -68,13 +68,13 @@ class WeightedOp(OperatorDefaults):
         of that rank, and likewise the input if they have windows."""
         x, w, b = require_count(inputs, 3, type(self).__name__)
         if rank == 4:
-            require_rank(x, (rank,), "input")
-        require_rank(w, (rank,), "weights")
+            require_rank(x, "input", rank)
+        require_rank(w, "weights", rank)
         if self.DTYPES[0] is DType.INT8:
             require_int8(x, "input")
         for type_, dtype, name in zip((x, w, b), self.DTYPES, LAYER_ROLES, strict=True):
             wide = (WIDE,) if self.TAKES_WIDE and type_ is w else ()
-            require_dtype(type_, (dtype, *wide), name)
+            require_dtype(type_, name, dtype, *wide)
         return x, w, b
 
     def needed_constants(self, site: Site, out: Region) -> tuple[Region, Region]:
@@ -355,7 +355,7 @@ def plain_node(op: PlainLayer, node: ForeignNode, x: Value, w: Value, b: Value) 
     Raises ModelError if types or shapes are inconsistent, UnsupportedError if weights or bias are
     computed."""
     op.result_type((x.type, w.type, b.type))
-    require_dtype(node.output().type, (DType.FLOAT32,), "output")
+    require_dtype(node.output().type, "output", DType.FLOAT32)
     _constant(node, w, "weights")
     _constant(node, b, "bias")
     return Made(op, (x, w, b), node.output())

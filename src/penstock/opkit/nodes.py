@@ -74,7 +74,7 @@ def in_shape_of_output(node: ForeignNode, nodes: Nodes) -> Iterator[Made]:
     Raises UnsupportedError if they compute another element type."""
     y, made = node.output(), [*_with_names_of_constants(nodes)]
     last = made.pop()
-    require_dtype(last.output.type, (y.dtype,), "output")
+    require_dtype(last.output.type, "output", y.dtype)
     yield from made
     if last.output.shape == y.shape:
         yield replace(last, output=y)

@@ -157,12 +157,12 @@ class RealRecurrence(Recurrence):
         x, *others = require_count(inputs, self.STATES + 4, name)
         states = others[: self.STATES]
         w, r, b = inputs[1 + self.STATES :]
-        require_rank(x, (4,), "input")
+        require_rank(x, "input", 4)
         require_int8(x, "input")
         for state in (*states, b):
-            require_dtype(state, (DType.FLOAT32,), "state or bias")
+            require_dtype(state, "state or bias", DType.FLOAT32)
         for weights in (w, r):
-            require_dtype(weights, (DType.INT8,), "weights")
+            require_dtype(weights, "weights", DType.INT8)
             _require_weights(weights)
         one, steps, batch, depth = x.shape
         units = r.shape[-1] if r.shape else 0
@@ -244,8 +244,8 @@ class PlainRecurrence(Recurrence):
         name = type(self).__name__
         require_count(inputs, 2 + self.STATES + (self.extra > 0), name)
         for k, each in enumerate(inputs):
-            require_dtype(each, (DType.FLOAT32,), f"input {k}")
-        require_rank(inputs[0], (4,), "input")
+            require_dtype(each, f"input {k}", DType.FLOAT32)
+        require_rank(inputs[0], "input", 4)
         one, steps, batch, depth = inputs[0].shape
         units, rest = divmod(depth, self.GATES)
         expected: list[Ints] = [*((batch, units),) * self.STATES, (depth, units)]

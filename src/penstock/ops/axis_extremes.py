@@ -83,7 +83,7 @@ def _foreign_extreme(node: ForeignNode) -> Nodes:
         return in_shape_of_output(node, reduction.onnx_nodes(form, _onnx_extreme))
     x, y = node.input(0).type, node.output().type
     is_logical = node.name in ("REDUCE_ANY", "REDUCE_ALL")
-    require_dtype(y, (DType.BOOL if is_logical else DType.INT8,), "output")
+    require_dtype(y, "output", DType.BOOL if is_logical else DType.INT8)
     if (x.scale, x.zero_point) != (y.scale, y.zero_point):
         raise node.unsupported("input and output differ in scale or zero point, must be equal")
     return reduction.understood(node, ReduceMax if node.name in ReduceMax.TFLITE else ReduceMin)
@@ -152,7 +152,7 @@ class ArgMin(_ArgExtreme):
 
 def _foreign_index(node: ForeignNode) -> Nodes:
     x, y = node.input(0), node.output()
-    require_dtype(y.type, (DType.INT32, DType.INT64), "output")
+    require_dtype(y.type, "output", DType.INT32, DType.INT64)
     axis = one_axis(node, 1, x.rank)
     op = ArgMax(axis) if node.name == "ARG_MAX" else ArgMin(axis)
     found = y

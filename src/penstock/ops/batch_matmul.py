@@ -121,7 +121,7 @@ class BatchMatmul(_Products):
             f"sums of {depth} products may overflow int32",
         )
         for c in bias:
-            require_dtype(c, (DType.INT32,), "bias")
+            require_dtype(c, "bias", DType.INT32)
             require(
                 c.shape == y.shape[-1:],
                 f"bias has shape {list(c.shape)}, must be {list(y.shape[-1:])}",
@@ -176,7 +176,7 @@ class PlainBatchMatmul(_Products):
     def result_type(self, inputs: Types) -> TensorType:
         a, b = require_count(inputs, 2, "matrix product")
         for k, x in enumerate(inputs):
-            require_dtype(x, (DType.FLOAT32,), f"input {k}")
+            require_dtype(x, f"input {k}", DType.FLOAT32)
         return self.product_type(a, b)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -207,7 +207,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
     values, out = (node.input(0), node.input(1)), node.output()
     is_plain = values[0].dtype is DType.FLOAT32
     if is_plain:
-        require_dtype(out.type, (DType.FLOAT32,), "output")
+        require_dtype(out.type, "output", DType.FLOAT32)
     else:
         require_int8(out.type, "output")
     rank = max(3, *(value.rank for value in values))

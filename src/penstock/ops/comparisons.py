@@ -146,8 +146,8 @@ class PlainCompare(Elementwise):
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 2, "comparison")
-        require_dtype(inputs[0], PLAIN_TYPES, "input 0")
-        require_dtype(inputs[1], (inputs[0].dtype,), "input 1")
+        require_dtype(inputs[0], "input 0", *PLAIN_TYPES)
+        require_dtype(inputs[1], "input 1", inputs[0].dtype)
         return TensorType(broadcast.result_shape(inputs), DType.BOOL)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -261,7 +261,7 @@ class Logical(Elementwise):
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 2, "connective")
         for k, x in enumerate(inputs):
-            require_dtype(x, (DType.BOOL,), f"input {k}")
+            require_dtype(x, f"input {k}", DType.BOOL)
         return TensorType(broadcast.result_shape(inputs), DType.BOOL)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -314,8 +314,8 @@ class Select(Elementwise):
 
     def result_type(self, inputs: Types) -> TensorType:
         condition, a, b = require_count(inputs, 3, "select")
-        require_dtype(condition, (DType.BOOL,), "condition")
-        require_dtype(b, (a.dtype,), "second choice")
+        require_dtype(condition, "condition", DType.BOOL)
+        require_dtype(b, "second choice", a.dtype)
         return TensorType(broadcast.result_shape(inputs), a.dtype)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -355,7 +355,7 @@ def _one_hot(node: ForeignNode) -> Iterator[Made]:
             node.constant(k).size == 1, f"{role} has {node.constant(k).size} elements, must have 1"
         )
     for k in (2, 3):
-        require_dtype(node.input(k).type, (y.dtype,), f"input {k}")
+        require_dtype(node.input(k).type, f"input {k}", y.dtype)
     on, off = (
         Value(f"{y.name}/{label}", y.type.with_shape(()), Data.of(node.constant(k).reshape(())))
         for k, label in ((2, "on"), (3, "off"))

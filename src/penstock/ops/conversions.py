@@ -52,7 +52,7 @@ class Cast(Elementwise):
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "Cast")
         if self.dtype is DType.FLOAT16:
-            require_dtype(x, (DType.FLOAT32,), "input")
+            require_dtype(x, "input", DType.FLOAT32)
         require(
             x.dtype is not DType.FLOAT16 or self.dtype is DType.FLOAT32,
             f"float16 is converted to {self.dtype.value}, must be converted to float32",
@@ -124,7 +124,7 @@ class Quantize(Lookup):
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "Quantize")
-        require_dtype(inputs[0], EIGHT_BITS, "input")
+        require_dtype(inputs[0], "input", *EIGHT_BITS)
         require_quantised(inputs[0], "input")
         return TensorType(inputs[0].shape, self.dtype)
 
@@ -146,7 +146,7 @@ class ShiftZero(Elementwise):
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "ShiftZero")
-        require_dtype(inputs[0], tuple(t for t in EIGHT_BITS if t is not self.dtype), "input")
+        require_dtype(inputs[0], "input", *(t for t in EIGHT_BITS if t is not self.dtype))
         require_quantised(inputs[0], "input")
         return TensorType(inputs[0].shape, self.dtype)
 
@@ -171,7 +171,7 @@ class QuantizeReal(Elementwise):
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "QuantizeReal")
-        require_dtype(inputs[0], (DType.FLOAT32,), "input")
+        require_dtype(inputs[0], "input", DType.FLOAT32)
         return TensorType(inputs[0].shape, DType.INT8)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -201,10 +201,10 @@ class QuantizeWide(Elementwise):
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "QuantizeWide")
-        require_dtype(inputs[0], (DType.INT8, DType.INT16), "input")
+        require_dtype(inputs[0], "input", DType.INT8, DType.INT16)
         require_quantised(inputs[0], "input")
         y = TensorType(inputs[0].shape, self.dtype)
-        require_dtype(y, (DType.INT8, DType.INT16, DType.INT32), "output")
+        require_dtype(y, "output", DType.INT8, DType.INT16, DType.INT32)
         return y
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -280,6 +280,6 @@ def from_foreign(node: ForeignNode) -> Nodes:
         case _:
             op = QuantizeWide if (x.dtype, y.dtype) in WIDE else Quantize
             if op is Quantize:
-                require_dtype(y.type, EIGHT_BITS, "output")
+                require_dtype(y.type, "output", *EIGHT_BITS)
             require_quantised(y.type, "output")
             yield unary_node(op(y.dtype), node, y.dtype)

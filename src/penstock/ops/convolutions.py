@@ -295,8 +295,8 @@ def from_foreign(node: ForeignNode) -> Nodes:
         yield from in_shape_of_output(node, _foreign_volume_nodes(node))
         return
     x, w = node.input(0), node.input(1)
-    require_rank(x.type, (4,), "input")
-    require_rank(w.type, (4,), "weights")
+    require_rank(x.type, "input", 4)
+    require_rank(w.type, "weights", 4)
     rows, columns = foreign_windows(node, x.shape[1:3], w.shape[1:3])
     ops = partial(Conv2D, rows, columns), partial(PlainConv2D, rows, columns)
     if node.name == "DEPTHWISE_CONV_2D":
@@ -333,7 +333,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     if x.rank == volumes.RANK:
         yield from _volume_nodes(node, x, groups)
         return
-    require_rank(x.type, (4,), "input")
+    require_rank(x.type, "input", 4)
     is_plain = is_real(node) or onnx_constants.has_real_constants(node, axis=0)
     if is_plain:
         weights = onnx_constants.real_kernel(node, WEIGHTS_ORDER)
@@ -436,7 +436,7 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int
 
 def _normalised(node: OnnxNode) -> Nodes:
     x = node.input(0)
-    require_rank(x.type, (4, 5), "input")
+    require_rank(x.type, "input", 4, 5)
     if node.integer("training_mode", 0):
         raise node.unsupported("training_mode is 1, must be 0", help=EXPORT_FOR_INFERENCE)
     shape = x.shape

@@ -141,7 +141,7 @@ class PlainCumsum(_Sums):
 
     def result_type(self, inputs: Types) -> TensorType:
         found = self.checked(inputs)
-        require_dtype(inputs[0], tuple(_KERNELS), "input")
+        require_dtype(inputs[0], "input", *_KERNELS)
         return found
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -153,7 +153,7 @@ class PlainCumsum(_Sums):
 
 def from_foreign(node: ForeignNode) -> Nodes:
     x, y = node.input(0), node.output()
-    require_dtype(y.type, (DType.INT8, *_KERNELS), "output")
+    require_dtype(y.type, "output", DType.INT8, *_KERNELS)
     attributes = (
         one_axis(node, 1, x.rank),
         bool(node.integer("exclusive")),

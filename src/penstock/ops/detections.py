@@ -68,7 +68,7 @@ class Detections(OperatorDefaults):
         boxes, scores, anchors = require_count(inputs, 3, "detections")
         require_int8(boxes, "boxes")
         require_int8(scores, "scores")
-        require_dtype(anchors, (DType.FLOAT32,), "anchors")
+        require_dtype(anchors, "anchors", DType.FLOAT32)
         count = boxes.shape[1] if boxes.rank == 3 else 0
         require(
             boxes.shape == (1, count, 4) and 0 < count <= MOST_BOXES,

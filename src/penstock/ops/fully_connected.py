@@ -209,7 +209,7 @@ class PlainFullyConnected(_Dense, PlainLayer):
 
 def from_foreign(node: ForeignNode) -> Nodes:
     x, w = node.input(0), node.input(1)
-    require_rank(w.type, (2,), "weights")
+    require_rank(w.type, "weights", 2)
     if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
         raise node.unsupported("shuffled weights")
     if w.data is None:

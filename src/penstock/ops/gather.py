@@ -89,7 +89,7 @@ def position_tables(x: TensorType, depth: int) -> Tables:
 
 def position_depth(x: TensorType, indices: TensorType) -> int:
     """The number of indices of each position.  Raises ModelError unless x has so many axes."""
-    require_dtype(indices, (DType.INT32,), "indices")
+    require_dtype(indices, "indices", DType.INT32)
     depth = indices.shape[-1] if indices.rank else 0
     require(
         0 < depth <= x.rank,

@@ -127,8 +127,8 @@ class IntegerPairs(Elementwise):
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 2, "function of integers")
-        require_dtype(inputs[0], INTEGERS, "input 0")
-        require_dtype(inputs[1], (inputs[0].dtype,), "input 1")
+        require_dtype(inputs[0], "input 0", *INTEGERS)
+        require_dtype(inputs[1], "input 1", inputs[0].dtype)
         return TensorType(broadcast.result_shape(inputs), inputs[0].dtype)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:

@@ -149,7 +149,7 @@ class IntegerNorm(RowVectors):
         require_int8(x, "input")
         require(x.rank > 0, "input is a scalar, must have a last axis")
         for parameter, role in zip(parameters, ("weights", "bias"), strict=True):
-            require_dtype(parameter, (DType.INT32,), role)
+            require_dtype(parameter, role, DType.INT32)
             require(
                 parameter.shape == x.shape[-1:],
                 f"{role} have shape {list(parameter.shape)}, must be {list(x.shape[-1:])}",

@@ -87,7 +87,7 @@ def _read(node: ForeignNode) -> LstmOperands:
     """The layer of a node.  Raises UnsupportedError for variants that TensorFlow Lite Micro does
     not support either, and ModelError for inconsistent types."""
     x = node.input(0)
-    require_rank(x.type, (3,), "input")
+    require_rank(x.type, "input", 3)
     real = is_plain_foreign(node)
     _require_plain(node, real)
     first, second, _ = x.shape
@@ -96,7 +96,7 @@ def _read(node: ForeignNode) -> LstmOperands:
     hidden, cell = node.state(HIDDEN), node.state(CELL)
     if real:
         for k, each in ((0, x), (HIDDEN, hidden), (CELL, cell)):
-            require_dtype(each.type, (DType.FLOAT32,), f"input {k}")
+            require_dtype(each.type, f"input {k}", DType.FLOAT32)
     else:
         require_int8(x.type, "input")
         require_int8(node.output().type, "output")
@@ -142,7 +142,7 @@ def _unsupported(node: ForeignNode, what: str) -> Exception:
 
 
 def _require_cell(cell: TensorType) -> None:
-    require_dtype(cell, (DType.INT16,), "cell state")
+    require_dtype(cell, "cell state", DType.INT16)
     require_quantised(cell, "cell state")
     fraction, exponent = math.frexp(cell.scale)
     require(
@@ -164,7 +164,7 @@ def _gates(node: ForeignNode, positions: Sequence[int], role: str) -> Value:
     joined = np.concatenate(arrays)
     quantisation = None
     if role != "bias":
-        require_rank(values[0].type, (2,), role)
+        require_rank(values[0].type, role, 2)
     if is_plain_foreign(node):
         joined = joined.astype(np.float32)  # int8 steps stay whole numbers
     elif role != "bias":
@@ -191,8 +191,8 @@ class LstmHidden(LastChannels):
 
     def result_type(self, inputs: Types) -> TensorType:
         require(len(inputs) == 1, f"there are {len(inputs)} inputs, must be 1")
-        require_rank(inputs[0], (4,), "input")
-        require_dtype(inputs[0], (DType.INT16,), "input")
+        require_rank(inputs[0], "input", 4)
+        require_dtype(inputs[0], "input", DType.INT16)
         *others, channels = inputs[0].shape
         require(channels % 2 == 0, f"input has {channels} channels, must be an even number")
         return TensorType((*others, channels // 2), DType.INT8)
@@ -240,13 +240,13 @@ class Lstm(Recurrence):
 
     def result_type(self, inputs: Types) -> TensorType:
         x, hidden, cell, w, r, b = require_count(inputs, 6, "LSTM")
-        require_rank(x, (4,), "input")
+        require_rank(x, "input", 4)
         require_int8(x, "input")
         require_int8(hidden, "hidden state")
-        require_dtype(cell, (DType.INT16,), "cell state")
-        require_dtype(w, (DType.INT8,), "input weights")
-        require_dtype(r, (DType.INT8,), "recurrent weights")
-        require_dtype(b, (DType.INT32,), "bias")
+        require_dtype(cell, "cell state", DType.INT16)
+        require_dtype(w, "input weights", DType.INT8)
+        require_dtype(r, "recurrent weights", DType.INT8)
+        require_dtype(b, "bias", DType.INT32)
         one, steps, batch, depth = x.shape
         units = r.shape[-1]
         found = tuple(type.shape for type in (hidden, cell, w, r, b))

@@ -45,10 +45,10 @@ class PartialProduct(FollowingAxes):
 
     def result_type(self, inputs: Types) -> TensorType:
         s, x, w = require_count(inputs, 3, "partial product")
-        require_dtype(s, (DType.INT32,), "sums")
+        require_dtype(s, "sums", DType.INT32)
         require_int8(x, "input")
-        require_rank(w, (2,), "weights")
-        require_dtype(w, (DType.INT8,), "weights")
+        require_rank(w, "weights", 2)
+        require_dtype(w, "weights", DType.INT8)
         outputs, depth = w.shape
         require(
             x.rank >= 2 and x.shape[-1] == depth,
@@ -124,7 +124,7 @@ class RequantiseSums(FollowingAxes, SumRequantisation):
 
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "requantisation")
-        require_dtype(x, (DType.INT32,), "sums")
+        require_dtype(x, "sums", DType.INT32)
         require(x.rank >= 2, f"sums have rank {x.rank}, must have 2 or more")
         self.require_channels(x)
         return TensorType(x.shape, DType.INT8)

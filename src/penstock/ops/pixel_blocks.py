@@ -90,7 +90,7 @@ class SpaceToBatch(Rearrangement):
 
 def _foreign_batch(node: ForeignNode) -> Nodes:
     x = node.input(0)
-    require_rank(x.type, (3, 4), "input")
+    require_rank(x.type, "input", 3, 4)
     blocks = node.constant_ints(1)
     require(
         len(blocks) == x.rank - 2,
@@ -177,7 +177,7 @@ class SpaceToDepth(Rearrangement):
 
 
 def _foreign_depth(node: ForeignNode) -> Nodes:
-    require_rank(node.input(0).type, (4,), "input")
+    require_rank(node.input(0).type, "input", 4)
     make = DepthToSpace if node.name == "DEPTH_TO_SPACE" else SpaceToDepth
     yield Made(make(node.integer("block_size")), (node.input(0),), node.output())
 

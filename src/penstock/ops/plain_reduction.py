@@ -69,7 +69,7 @@ class PlainReduction(Reduction):
         (x,) = require_count(inputs, 1, "reduction")
         is_choice = self.function in (ReductionFunction.MAX, ReductionFunction.MIN)
         types = (*NUMBERS, DType.BOOL) if is_choice else NUMBERS
-        require_dtype(x, types, "input")
+        require_dtype(x, "input", *types)
         return self.reduced_type(inputs, x.dtype, types)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:

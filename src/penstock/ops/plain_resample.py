@@ -113,8 +113,8 @@ class PlainResample(OperatorDefaults):
 
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "resampling")
-        require_dtype(x, (DType.FLOAT32,), "input")
-        require_rank(x, (4,), "input")
+        require_dtype(x, "input", DType.FLOAT32)
+        require_rank(x, "input", 4)
         for axis, extent in ((self.rows, x.shape[1]), (self.columns, x.shape[2])):
             require(
                 axis.size > 0

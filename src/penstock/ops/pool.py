@@ -86,7 +86,7 @@ def _relay(function: str, *others: str) -> tuple[RelayName, ...]:
 def windows(node: ForeignNode) -> tuple[Window, Window]:
     """The node's windows along rows and columns."""
     x = node.input(0).type
-    require_rank(x, (4,), "input")
+    require_rank(x, "input", 4)
     size = (node.integer("filter_height"), node.integer("filter_width"))
     return foreign_windows(node, x.shape[1:3], size)
 
@@ -100,7 +100,7 @@ def _stated(node: OnnxNode) -> OnnxNode:
 def onnx_pooling_windows(node: OnnxNode) -> tuple[Window, Window]:
     """Windows of an ONNX pooling node along rows and columns; global pooling covers the image."""
     x = node.input(0).type
-    require_rank(x, (4,), "input")
+    require_rank(x, "input", 4)
     if node.name.startswith("Global"):
         return Window(x.shape[1]), Window(x.shape[2])
     require("kernel_shape" in node.attributes, "attribute kernel_shape is missing")
@@ -116,10 +116,10 @@ class _Pool(Sliding):
 
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "pooling")
-        require_rank(x, (4,), "input")
+        require_rank(x, "input", 4)
         if self.ELEMENTS is DType.INT8:
             require_int8(x, "input")
-        require_dtype(x, (self.ELEMENTS,), "input")
+        require_dtype(x, "input", self.ELEMENTS)
         taps = self.rows.size, self.columns.size
         require(
             taps[0] * taps[1] <= MOST_TAPS,

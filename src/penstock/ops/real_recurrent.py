@@ -66,8 +66,8 @@ class RealHidden(LastChannels):
 
     def result_type(self, inputs: Types) -> TensorType:
         require(len(inputs) == 1, f"there are {len(inputs)} inputs, must be 1")
-        require_rank(inputs[0], (4,), "input")
-        require_dtype(inputs[0], (DType.FLOAT32,), "input")
+        require_rank(inputs[0], "input", 4)
+        require_dtype(inputs[0], "input", DType.FLOAT32)
         *others, channels = inputs[0].shape
         require(
             0 < self.units <= channels,
@@ -178,7 +178,7 @@ def _read(
     layout = node.integer("layout")
     require(layout in (0, 1), f"layout is {layout}, must be 0 or 1")
     x, recurrent = node.input(0).type, node.constant(2)
-    require_rank(x, (3,), "input")
+    require_rank(x, "input", 3)
     require(recurrent.ndim == 3, f"R has shape {list(recurrent.shape)}, must have 3 axes")
     units = recurrent.shape[2]
     said = node.integer("hidden_size", units)

@@ -150,7 +150,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
         yield Made(Reshape(shape), (node.input(0),), replace(y, type=y.type.with_shape(shape)))
         return
     if node.name == "SHAPE":
-        require_dtype(y.type, (DType.INT32, DType.INT64), "output")
+        require_dtype(y.type, "output", DType.INT32, DType.INT64)
     if node.name == "SQUEEZE":
         shape = _computed_shape(node)
         require(y.shape == shape, f"output has shape {list(y.shape)}, must have {list(shape)}")

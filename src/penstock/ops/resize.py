@@ -138,7 +138,7 @@ class Resample(ExchangedPair, OperatorDefaults):
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "resampling")
         require_int8(x, "input")
-        require_rank(x, (4,), "input")
+        require_rank(x, "input", 4)
         for axis, extent in ((self.rows, x.shape[1]), (self.columns, x.shape[2])):
             require(
                 bool(axis.first)
@@ -202,7 +202,7 @@ class Resample(ExchangedPair, OperatorDefaults):
 def from_onnx_resize(node: OnnxNode) -> Nodes:
     """ONNX Resize and Upsample in mode linear (or bilinear) or cubic."""
     x, mode = node.input(0), node.text("mode", "nearest")
-    require_rank(x.type, (4,), "input")
+    require_rank(x.type, "input", 4)
     if node.integer("antialias"):
         raise node.unsupported("antialias is 1, must be 0")
     axes = resized_axes(node)
@@ -503,7 +503,7 @@ def _nearest(extent: int, outputs: int, sampling: Sampling) -> ListedMap:
 
 def from_onnx(node: OnnxNode) -> Nodes:
     x, mode = node.input(0), node.text("mode", "nearest")
-    require_rank(x.type, (4,), "input")
+    require_rank(x.type, "input", 4)
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
     is_crop = node.text("coordinate_transformation_mode", "half_pixel") == CROP
     if is_real(node) and (mode != "nearest" or is_crop):

@@ -94,7 +94,7 @@ class Softmax(RowVectors):
 
     def result_type(self, inputs: Types) -> TensorType:
         y = replace(RowVectors.result_type(self, inputs), dtype=self.dtype)
-        require_dtype(y, (DType.INT8, DType.INT16), "output")
+        require_dtype(y, "output", DType.INT8, DType.INT16)
         return y
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -158,7 +158,7 @@ def _require_addable(node: ForeignNode, most: int) -> None:
 def _foreign_softmax(node: ForeignNode) -> Nodes:
     out = node.output().type
     real = out.dtype is DType.FLOAT32
-    require_dtype(out, (DType.INT8, DType.INT16, DType.FLOAT32), "output")
+    require_dtype(out, "output", DType.INT8, DType.INT16, DType.FLOAT32)
     if not real:
         slack = 0.0 if out.dtype is DType.INT8 else LARGEST_DEVIATION
         require_output_steps(node, 1 << 8 * out.dtype.size_bytes, out.dtype.lower, slack)

@@ -103,7 +103,7 @@ def gone_on(found: Array, inputs: Sequence[Array], out: Region, joined: np.ufunc
 
 def require_image(x: TensorType) -> None:
     """Raises PenstockError unless the input is one int8 image."""
-    require_rank(x, (4,), "input")
+    require_rank(x, "input", 4)
     require_int8(x, "input")
     require(x.shape[0] == 1, f"input has batch {x.shape[0]}, must have 1")
 
@@ -136,8 +136,8 @@ def total_type(inputs: Types, dtype: DType) -> TensorType:
     """The type of the only input.  Raises PenstockError unless it is a total of `dtype`."""
     require(len(inputs) == 1, f"there are {len(inputs)} totals, must be 1")
     x = inputs[0]
-    require_rank(x, (4,), "total")
-    require_dtype(x, (dtype,), "total")
+    require_rank(x, "total", 4)
+    require_dtype(x, "total", dtype)
     require(x.shape[0] == 1, f"total has batch {x.shape[0]}, must have 1")
     return x
 
@@ -239,9 +239,9 @@ class RunningProduct(OperatorDefaults):
     def result_type(self, inputs: Types) -> TensorType:
         x, w, b = require_count(inputs, 3, "running product")
         require_image(x)
-        require_rank(w, (2,), "weights")
-        require_dtype(w, (DType.INT8,), "weights")
-        require_dtype(b, (DType.INT32,), "bias")
+        require_rank(w, "weights", 2)
+        require_dtype(w, "weights", DType.INT8)
+        require_dtype(b, "bias", DType.INT32)
         outputs, depth = w.shape
         require(x.elements == depth, f"input has {x.elements} elements, the weights {depth}")
         require(b.shape == (outputs,), f"bias has shape {list(b.shape)}, must be [{outputs}]")

@@ -69,7 +69,7 @@ class ScatterNd(OperatorDefaults):
     def result_type(self, inputs: Types) -> TensorType:
         x, indices, updates = require_count(inputs, 3, "ScatterNd")
         depth = position_depth(x, indices)
-        require_dtype(updates, (x.dtype,), "updates")
+        require_dtype(updates, "updates", x.dtype)
         shape = (*indices.shape[:-1], *x.shape[depth:])
         require(
             updates.shape == shape, f"updates have shape {list(updates.shape)}, not {list(shape)}"
@@ -142,7 +142,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
 def _foreign_sums(node: ForeignNode) -> Iterator[Made]:
     scatters, shape = node.name == "SCATTER_ND", node.output().shape
     places, updates = node.input(int(not scatters)), node.input(int(scatters))
-    require_dtype(updates.type, (DType.FLOAT32, DType.INT32), "updates")
+    require_dtype(updates.type, "updates", DType.FLOAT32, DType.INT32)
     if scatters:
         stated = node.constant_ints(2)
         require(stated == shape, f"the output has shape {list(shape)}, input 2 is {list(stated)}")

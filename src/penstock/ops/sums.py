@@ -164,7 +164,7 @@ class PlainSum(Reduction):
 
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "sum")
-        require_dtype(x, (DType.FLOAT32,), "input")
+        require_dtype(x, "input", DType.FLOAT32)
         return self.reduced_type(inputs, DType.FLOAT32, (DType.FLOAT32,))
 
     @property

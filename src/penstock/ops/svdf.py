@@ -66,14 +66,14 @@ class SvdfFeature(FollowingAxes):
 
     def result_type(self, inputs: Types) -> TensorType:
         x, w = require_count(inputs, 2, "SvdfFeature")
-        require_rank(x, (2,), "input")
-        require_rank(w, (2,), "weights")
+        require_rank(x, "input", 2)
+        require_rank(w, "weights", 2)
         require_int8(x, "input")
         require_int8(w, "feature weights")
         expected = (1, w.shape[1])
         require(x.shape == expected, f"input has shape {list(x.shape)}, must be {list(expected)}")
         y = TensorType((1, 1, 1, w.shape[0]), self.dtype)
-        require_dtype(y, (DType.INT8, DType.INT16), "output")
+        require_dtype(y, "output", DType.INT8, DType.INT16)
         return y
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
@@ -138,11 +138,11 @@ class SvdfTime(OperatorDefaults):
 
     def result_type(self, inputs: Types) -> TensorType:
         x, w, b = require_count(inputs, 3, "SvdfTime")
-        require_rank(x, (4,), "state")
-        require_rank(w, (2,), "time weights")
-        require_dtype(x, STATES, "state")
-        require_dtype(w, (x.dtype,), "time weights")
-        require_dtype(b, (DType.INT32,), "bias")
+        require_rank(x, "state", 4)
+        require_rank(w, "time weights", 2)
+        require_dtype(x, "state", *STATES)
+        require_dtype(w, "time weights", x.dtype)
+        require_dtype(b, "bias", DType.INT32)
         filters, steps = w.shape
         expected = (1, steps, 1, filters)
         require(x.shape == expected, f"state is {list(x.shape)}, must be {list(expected)}")
@@ -266,8 +266,8 @@ def _bias(node: ForeignNode, zero: int) -> Value:
 def _state_before(node: ForeignNode, x: Value, v: Value) -> Value:
     """The state, which the file stores filter by filter (1, F * T), as (1, T, 1, F): one row for
     each time step."""
-    require_rank(x.type, (2,), "input")
-    require_rank(v.type, (2,), "time weights")
+    require_rank(x.type, "input", 2)
+    require_rank(v.type, "time weights", 2)
     if x.shape[0] != 1:
         raise node.unsupported(
             f"the batch is {x.shape[0]}, must be 1",
@@ -293,14 +293,14 @@ def _check(node: ForeignNode, state: Value) -> None:
     )
     for k, role in ((1, "feature weights"), (2, "time weights")):
         node.constant(k)
-        require_rank(node.input(k).type, (2,), role)
+        require_rank(node.input(k).type, role, 2)
         if is_plain_foreign(node):
-            require_dtype(node.input(k).type, (DType.FLOAT32,), role)
+            require_dtype(node.input(k).type, role, DType.FLOAT32)
             continue
         require_quantised(node.input(k).type, role)
         require(node.input(k).type.zero_point == 0, f"{role} have a zero point, must have none")
     if is_plain_foreign(node):
-        require_dtype(state.type, (DType.FLOAT32,), "the state")
+        require_dtype(state.type, "the state", DType.FLOAT32)
     else:
         require_quantised(state.type, "the state")
 

@@ -85,7 +85,7 @@ class Tabulated(Lookup):
 
     def result_type(self, inputs: Types) -> TensorType:
         require_count(inputs, 1, "Tabulated")
-        require_dtype(inputs[0], EIGHT_BITS, "input")
+        require_dtype(inputs[0], "input", *EIGHT_BITS)
         found = inputs[0]
         for step in self.steps:
             types, _ = _operands(step, found, None)

@@ -42,7 +42,7 @@ class TopIndices(FollowingAxes):
 
     def result_type(self, inputs: Types) -> TensorType:
         (x,) = require_count(inputs, 1, "TopIndices")
-        require_dtype(x, (DType.FLOAT32, *INTEGERS), "input")
+        require_dtype(x, "input", DType.FLOAT32, *INTEGERS)
         depth = x.shape[-1] if x.rank else 0
         require(0 < self.count <= depth, f"count is {self.count}, must be within [1, {depth}]")
         return TensorType((*x.shape[:-1], self.count), DType.INT32)
@@ -81,7 +81,7 @@ class TopIndices(FollowingAxes):
 def from_foreign(node: ForeignNode) -> Nodes:
     new = RealNodes(onnx_form(node, "TopK"))
     values, found = _found(new)
-    require_dtype(node.output(1).type, (DType.INT32,), "output 1")
+    require_dtype(node.output(1).type, "output 1", DType.INT32)
     return new.results({0: values, 1: found})
 
 

@@ -273,7 +273,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
         return
     w, x, y = node.input(1), node.input(2), node.output()
     for value, role in ((w, "weights"), (x, "input"), (y, "output")):
-        require_rank(value.type, (4,), role)
+        require_rank(value.type, role, 4)
     is_known = node.input(0).data is not None and len(node.constant_ints(0)) == y.rank
     extents = (node.constant_ints(0) if is_known else y.shape)[1:3]
     windows = foreign_windows(node, extents, w.shape[1:3])
@@ -308,7 +308,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     if x.rank == volumes.RANK:
         yield from _volume_nodes(node, x, groups)
         return
-    require_rank(x.type, (4,), "input")
+    require_rank(x.type, "input", 4)
     if is_real(node) or onnx_constants.has_real_constants(node, axis=1):
         yield from _plain_nodes(node, groups)
         return

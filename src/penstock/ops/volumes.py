@@ -46,7 +46,7 @@ def foreign_form(
 
     order: of the axes of the weights as ONNX has them."""
     weights = node.constant(1)
-    require_dtype(node.input(1).type, (DType.FLOAT32,), "weights")
+    require_dtype(node.input(1).type, "weights", DType.FLOAT32)
     require(weights.ndim == RANK, f"weights have shape {list(weights.shape)}")
     w = Value.constant(f"{node.output().name}/weights", weights.transpose(order))
     steps = tuple(node.integer(f"stride_{axis}") for axis in "dhw")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import penstock_nvdla
 from offloading import assert_exact, claimed, compiled
-from penstock.frontends.builder import GraphBuilder
+from penstock.frontends.builder import GraphBuilder, Padding
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
@@ -335,7 +335,7 @@ def test_averages_that_pdp_cannot_compute_are_sums_of_the_core(config: str, chan
     seed=st.integers(0, 99),
 )
 def test_columns_that_the_first_layer_strides_over_become_channels(
-    size: tuple[int, int], kernel: int, stride: int, padding: str, channels: int, seed: int
+    size: tuple[int, int], kernel: int, stride: int, padding: Padding, channels: int, seed: int
 ) -> None:
     net = GraphBuilder("image", seed=seed)
     x = net.input((1, size[0], size[1] * stride, channels), zero_point=seed - 50)

@@ -21,6 +21,7 @@ from penstock.uma import (
 )
 from penstock_nvdla.configurations import CVSRAM, NvdlaConfiguration, configuration
 from penstock_nvdla.packing import pack_weights
+from penstock_nvdla.pairs import RowPairs
 from penstock_nvdla.pdp import MOST_KERNEL, PoolingMethod, reciprocals, spans
 from penstock_nvdla.sdp_constants import (
     Averages,
@@ -305,7 +306,8 @@ def _task(offloaded: Offloaded) -> Task:
     assert isinstance(found, Passes)
     settings = tuple(one.settings for one in found.passes)
     by_pack = _is_by_pack(offloaded)
-    return replace(task, passes=settings, by_pack=by_pack, alike=is_average and by_pack)
+    task = replace(task, passes=settings, by_pack=by_pack, alike=is_average and by_pack)
+    return task.with_pairs()
 
 
 def _sizes(offloaded: Offloaded) -> Mapping[str, int]:
@@ -495,7 +497,11 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
         return {}
     found = function(offloaded) if task.function else requantisation(offloaded)
     assert isinstance(found, Passes)
-    post = np.concatenate([_unit_operands(one, task.padded_channels) for one in found.passes])
+    posts = [_unit_operands(one, task.padded_channels) for one in found.passes]
+    if task.pairs and task.pairs.outputs > 1:
+        packs = posts[0].reshape(-1, 2 * task.hardware.memory_atom_bytes)
+        posts.append(packs.repeat(task.pairs.outputs, axis=0).ravel())
+    post = np.concatenate(posts)
     if task.function:
         return {"post": post}
     weights, _ = _weights_and_bias(offloaded)
@@ -503,7 +509,10 @@ def tables(offloaded: Offloaded) -> Mapping[str, Array]:
         packs = tuple(task.packs())
         if task.alike:
             packs = tuple(dict.fromkeys((0, count) for _, count in packs))
-        packed = b"".join(_diagonal(weights[first : first + count], task) for first, count in packs)
+        chosen = [weights[first : first + count] for first, count in packs]
+        packed = b"".join(_diagonal(some, task) for some in chosen)
+        if task.pairs:
+            packed += b"".join(_paired(some, task, task.pairs) for some in chosen)
     else:
         packed = pack_weights(weights, task.hardware)
     return {"weights": np.frombuffer(packed, np.int8), "post": post}
@@ -531,6 +540,13 @@ def _diagonal(weights: Array, task: Task) -> bytes:
     kernels = np.zeros((*weights.shape[:3], count), np.int8)
     each = np.arange(count)
     kernels[each, :, :, each] = weights[..., 0]
+    packed = pack_weights(kernels, task.hardware)
+    return packed + bytes(aligned(len(packed)) - len(packed))
+
+
+def _paired(weights: Array, task: Task, pairs: RowPairs) -> bytes:
+    """The weights of some channels for pairs of rows."""
+    kernels = pairs.weights(weights[..., 0], task.hardware.memory_atom_bytes)
     packed = pack_weights(kernels, task.hardware)
     return packed + bytes(aligned(len(packed)) - len(packed))
 

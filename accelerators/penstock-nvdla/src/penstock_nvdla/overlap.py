@@ -61,6 +61,15 @@ def divided(
     return hardware_layers(convolution, _quickest(anywhere, table_bytes, packs, through_y))
 
 
+def divided_cycles(
+    convolution: Convolution, table_bytes: int, packs: int, *, through_y: bool
+) -> int:
+    """Return the cycles of the layers of `divided`, for as many convolutions as there are packs, in
+    the sum of those with their input in each of the memories."""
+    layers = divided(convolution, table_bytes, packs, through_y=through_y) * packs
+    return _cycles(layers, table_bytes, through_y=through_y)
+
+
 @lru_cache(maxsize=4096)
 def _quickest(convolution: Convolution, table_bytes: int, packs: int, through_y: bool) -> BankSplit:
     """The allocation of the convolution buffer with which a convolution takes the fewest cycles."""
@@ -71,22 +80,9 @@ def _quickest(convolution: Convolution, table_bytes: int, packs: int, through_y:
 
     def cycles(one: BankSplit) -> tuple[int, int]:
         layers = hardware_layers(convolution, one) * packs
-        return sum(elapsed(layers, inside=inside) for inside in ports), len(layers)
+        return _cycles(layers, table_bytes, through_y=through_y), len(layers)
 
-    def elapsed(layers: tuple[ConvolutionLayer, ...], *, inside: bool) -> int:
-        found, before, overlap = 0, None, overlapping(layers)
-        for layer in overlap or layers:
-            moved = replace(traffic_of_convolution(layer, atom), table=table_bytes)
-            used = replace(layer, through_y=through_y)
-            taken, _, before = layer_timing(
-                chip, used, moved, moved.features * inside, before if overlap else None
-            )
-            found += taken
-        return found
-
-    chip = convolution.hardware
-    atom, ports = chip.memory_atom_bytes, (False, True)[: 1 + (chip.sram is not None)]
-    late = chip.memory.latency_cycles >= LATE_CYCLES
+    late = convolution.hardware.memory.latency_cycles >= LATE_CYCLES
     parts = [part for part in PARTS if late and part <= convolution.out_height]
     rows = (-(-height // part) + split.overlap for part in parts)
     fewer = (
@@ -95,3 +91,19 @@ def _quickest(convolution: Convolution, table_bytes: int, packs: int, through_y:
         if some <= split.rows
     )
     return min((split, *fewer), key=cycles)
+
+
+def _cycles(layers: tuple[ConvolutionLayer, ...], table_bytes: int, *, through_y: bool) -> int:
+    """The cycles of consecutive layers, in the sum of those with their input in each memory."""
+    chip, found, overlap = layers[0].hardware, 0, overlapping(layers)
+    for inside in (False, True)[: 1 + (chip.sram is not None)]:
+        before = None
+        for layer in overlap or layers:
+            moved = traffic_of_convolution(layer, chip.memory_atom_bytes)
+            moved = replace(moved, table=table_bytes)
+            used, sram_bytes = replace(layer, through_y=through_y), moved.features * inside
+            taken, _, before = layer_timing(
+                chip, used, moved, sram_bytes, before if overlap else None
+            )
+            found += taken
+    return found

@@ -31,7 +31,8 @@ from penstock_nvdla.layer import (
     Reuse,
     Surface,
 )
-from penstock_nvdla.overlap import divided, overlapping
+from penstock_nvdla.overlap import divided, divided_cycles, overlapping
+from penstock_nvdla.pairs import RowPairs
 from penstock_nvdla.pdp import (
     PoolingLayer,
     PoolingMethod,
@@ -196,7 +197,9 @@ class Task(TaskSizes):
     moves: whether a convolution moves this input's channels within their packs.
     weight_address: the place of the weights of this convolution in the table of weights.
     spreads: if not 0, the number of channels of an image whose pixels become packs.  `in_w` counts
-        the packs of a row as it is stored, and `in_c` their channels."""
+        the packs of a row as it is stored, and `in_c` their channels.
+    pairs: how a convolution by packs reads pairs of rows where all rows are computed at once; None
+        if it does not.  Its weights and operands follow those of single rows."""
 
     passes: tuple[PassSettings, ...] = ()
     by_pack: bool = False
@@ -211,6 +214,7 @@ class Task(TaskSizes):
     moves: bool = False
     weight_address: int = 0
     spreads: int = 0
+    pairs: RowPairs | None = None
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -339,6 +343,16 @@ class Task(TaskSizes):
         """The hardware layers of all passes over the input, for output rows [first, end).
 
         surfaces: the input and the output of each pass; the output of the second is in scratch."""
+        if self.pairs and (first, end) == (0, self.out_h) and self.pairs == RowPairs.of(self):
+            first, (source, output) = self.pairs.rows, surfaces[0]
+            yield from self._paired_steps(self.pairs, source, output)
+            if first == end:
+                return
+            source, output = (
+                replace(surface, address=surface.address + row * surface.line_stride)
+                for surface, row in ((source, self.reads(first, end)[0]), (output, first))
+            )
+            surfaces = ((source, output),)
         weight_address = 0
         for pack in self.packs():
             convolutions = [
@@ -354,6 +368,46 @@ class Task(TaskSizes):
             is_followed_by_part = pack[0] + 2 * pack[1] > self.out_c
             if not self.alike or is_followed_by_part:
                 weight_address += aligned(found[0][0].weight_bytes)
+
+    def _paired_steps(self, pairs: RowPairs, source: Surface, output: Surface) -> Iterator[Step]:
+        """The hardware layers of a convolution of pairs of rows."""
+        address = sum(self.pack_weight_bytes(count, count) for _, count in self.packs())
+        y = self._channel_operations(self.passes[0], 0).y is not None
+        for pack in self.packs():
+            surfaces = source, output
+            single = self._pass_convolution(self.passes[0], 0, pairs.rows, surfaces, pack)
+            whole = pairs.convolution(single, address)
+            table = self._table_bytes(whole.kernels, y)
+            for layer in divided(whole, table, self.out_packs, through_y=y):
+                yield self._pass_step(0, pack, layer, pairs.outputs)
+            address += self.pack_weight_bytes(whole.channels, whole.kernels, pairs.height)
+
+    def pack_weight_bytes(self, channels: int, kernels: int, rows: int = 0) -> int:
+        """Return the distance in bytes from the weights of a pack to those that follow.
+
+        rows: the rows of a kernel; 0 for those of the task."""
+        return aligned((rows or self.kernel_h) * self.kernel_w * channels * kernels)
+
+    def with_pairs(self) -> Task:
+        """Return the task with pairs of rows where these take fewer cycles."""
+        pairs = RowPairs.of(self)
+        if not self.by_pack or self.alike or len(self.passes) != 1 or pairs is None:
+            return self
+        surfaces = self._surfaces(0, 0, self.in_row_bytes, self.out_row_bytes)
+        y = self._channel_operations(self.passes[0], 0).y is not None
+
+        def single(first: int, end: int) -> Convolution:
+            return self._pass_convolution(self.passes[0], first, end, surfaces, next(self.packs()))
+
+        def cycles(one: Convolution) -> int:
+            table = self._table_bytes(one.kernels, y)
+            return divided_cycles(one, table, self.out_packs, through_y=y)
+
+        rows = pairs.rows
+        other = cycles(pairs.convolution(single(0, rows), 0))
+        other += cycles(single(rows, self.out_h)) if rows < self.out_h else 0
+        own = cycles(single(0, self.out_h))
+        return replace(self, pairs=pairs) if other < own else self
 
     def _layers_of_passes(
         self, passes: Sequence[Convolution]
@@ -371,10 +425,14 @@ class Task(TaskSizes):
         one = packed_bytes(1, 1, channels, self.hardware.memory_atom_bytes)
         return (2 + through_y) * one * OPERAND_BYTES
 
-    def _pass_step(self, index: int, pack: tuple[int, int], layer: ConvolutionLayer) -> Step:
-        """A hardware layer of pass `index`, which computes the output channels of `pack`."""
+    def _pass_step(
+        self, index: int, pack: tuple[int, int], layer: ConvolutionLayer, outputs: int = 1
+    ) -> Step:
+        """A hardware layer of pass `index`, which computes the output channels of `pack`.
+
+        outputs: the number of output rows that are kernels of their own."""
         atom = self.hardware.memory_atom_bytes
-        operations = self._channel_operations(self.passes[index], index, pack[0])
+        operations = self._channel_operations(self.passes[index], index, pack[0], outputs)
         layer = replace(layer, through_y=operations.y is not None)
         table = self._table_bytes(layer.kernels, layer.through_y)
         moved = replace(traffic_of_convolution(layer, atom), table=table)
@@ -384,12 +442,16 @@ class Task(TaskSizes):
         return Step(layer, moved, bases, operations)
 
     def _channel_operations(
-        self, settings: PassSettings, index: int, channel: int = 0
+        self, settings: PassSettings, index: int, channel: int = 0, outputs: int = 1
     ) -> SdpOperations:
-        """What SDP's units do in pass `index`, from a channel on, with operands in memory."""
-        at = 2 * index * self.unit_bytes + channel * OPERAND_BYTES
-        s, other = settings, at + self.unit_bytes
-        y = SdpUnitY(0, 1, other + self.unit_bytes, right_shift=s.right3, by_channel=True)
+        """What SDP's units do in pass `index`, from a channel on, with operands in memory.
+
+        outputs: the number of output rows that are kernels of their own, with the same operands."""
+        s, unit_bytes = settings, outputs * self.unit_bytes
+        before = 2 * index if outputs == 1 else 2 + bool(s.right3)
+        at = before * self.unit_bytes + outputs * channel * OPERAND_BYTES
+        other = at + unit_bytes
+        y = SdpUnitY(0, 1, other + unit_bytes, right_shift=s.right3, by_channel=True)
         return SdpOperations(
             per_channel(s.left1, s.right1, at, one_sided=s.clamps_first),
             per_channel(s.left2, s.right2, other, one_sided=s.one_sided),

@@ -10,7 +10,7 @@ Indices outside of x, which ONNX forbids, are clamped; negative ones count from 
 
 Source: ONNX operator specification, ScatterND, ScatterElements, TensorScatter, Gather, GatherND,
 GatherElements, ReverseSequence.  TFLite, `reference/reference_ops.h` (ScatterNd, SegmentSum,
-ReverseSequence).
+ReverseSequence), `dynamic_update_slice.cc`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from penstock.ops.comparisons import PlainCompare, Relation, Select
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.gather import GatherNd, position_depth, position_tables
 from penstock.ops.integer_pairs import ADD, MOD, MUL, SUB
+from penstock.ops.plain import PlainMaximum, PlainMinimum
+from penstock.ops.slice import Slice
 from penstock.ops.transpose import Transpose
 
 CARRIED_MODEL = OnnxName(AxisOrder.MODEL, carries=True, floats=True)
@@ -59,7 +61,7 @@ class ScatterNd(OperatorDefaults):
 
     reduction: Reduction = Reduction.NONE
 
-    TFLITE = ("REVERSE_SEQUENCE", "SCATTER_ND", "SEGMENT_SUM")
+    TFLITE = ("DYNAMIC_UPDATE_SLICE", "REVERSE_SEQUENCE", "SCATTER_ND", "SEGMENT_SUM")
     ONNX = onnx(
         PLAIN_MODEL,
         *("GatherElements", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND"),
@@ -128,8 +130,10 @@ def _combined(reduction: Reduction, a: Array, b: Array) -> Array:
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
-    """TFLite REVERSE_SEQUENCE along the first two axes, and SCATTER_ND and SEGMENT_SUM of plain
-    numbers, which add what has one place."""
+    """TFLite DYNAMIC_UPDATE_SLICE, REVERSE_SEQUENCE along the first two axes, and SCATTER_ND and
+    SEGMENT_SUM of plain numbers, which add what has one place."""
+    if node.name == "DYNAMIC_UPDATE_SLICE":
+        return in_shape_of_output(node, _updated_slice(node))
     if node.name == "REVERSE_SEQUENCE":
         time, batch = node.integer("seq_dim"), node.integer("batch_dim")
         if {time, batch} != {0, 1}:
@@ -137,6 +141,26 @@ def from_foreign(node: ForeignNode) -> Nodes:
         form = onnx_form(node, "ReverseSequence", time_axis=time, batch_axis=batch)
         return in_shape_of_output(node, from_onnx(form))
     return in_shape_of_output(node, _foreign_sums(node))
+
+
+def _updated_slice(node: ForeignNode) -> Iterator[Made]:
+    """The start is moved so that the update fits."""
+    x, update, start = (node.input(k) for k in range(3))
+    require(update.rank == x.rank, f"the update has {update.rank} axes, must have {x.rank}")
+    require(start.shape == (x.rank,), f"the start has shape {list(start.shape)}")
+    for value in (update, node.output()):
+        require(value.type.quantisation == x.type.quantisation, "quantisations differ")
+    most = np.array(x.shape) - update.shape
+    require(bool((most >= 0).all()), f"the update {list(update.shape)} exceeds {list(x.shape)}")
+    new = RealNodes(onnx_form(node, "ScatterND"))
+    depth = 1 + max(np.flatnonzero(most).tolist(), default=0)  # whole axes behind are no positions
+    first = new.apply(PlainMaximum(), new.integers(start), 0)
+    first = new.apply(PlainMinimum(), first, new.typed_constant(most, DType.INT32))
+    if depth < x.rank:
+        first = new.apply(Slice((0,), (depth,), (1,)), first)
+    grid = np.moveaxis(np.indices(update.shape[:depth]), 0, -1)
+    places = new.apply(ADD, first, new.typed_constant(grid, DType.INT32))
+    return new.result(new.apply(ScatterNd(), x, places, update))
 
 
 def _foreign_sums(node: ForeignNode) -> Iterator[Made]:

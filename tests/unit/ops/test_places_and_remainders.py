@@ -1,9 +1,10 @@
-"""TFLite's FLOOR_MOD, REVERSE_SEQUENCE, SCATTER_ND and SEGMENT_SUM on plain numbers, against their
-definition in NumPy: TensorFlow Lite Micro has only the first."""
+"""TFLite's FLOOR_MOD, DYNAMIC_UPDATE_SLICE, REVERSE_SEQUENCE, SCATTER_ND and SEGMENT_SUM, against
+their definition in NumPy: TensorFlow Lite Micro has only the first two."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,3 +100,37 @@ def test_segments_are_added(dtype: str) -> None:
     output = TensorSpec("y", expected.shape, dtype)
     raw = model("SEGMENT_SUM", {"x": x}, {"s": segments}, ("x", "s"), output)
     np.testing.assert_array_equal(computed(raw, {"x": x}), expected)
+
+
+def updated(x: Array, update: Array, start: Array) -> Array:
+    """By the definition: the start is moved so that the update fits."""
+    first = np.clip(start, 0, np.array(x.shape) - update.shape)
+    found = x.copy()
+    found[tuple(slice(f, f + n) for f, n in zip(first, update.shape, strict=True))] = update
+    return found
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3), (4, 1, 3), (4, 5, 1), (4, 5, 3)])
+@pytest.mark.parametrize("start", [(0, 0, 0), (2, 3, 1), (-7, 9, 9)])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int8"])
+def test_a_slice_at_a_computed_start_is_updated(
+    shape: tuple[int, ...], start: tuple[int, ...], dtype: str
+) -> None:
+    x, update, first = drawn(4, 5, 3, dtype=dtype), drawn(*shape, dtype=dtype), np.array(start)
+    scale = {"scales": (0.5,), "zero_points": (3,)} if dtype == "int8" else {}
+    parts = {"x": x, "u": update, "s": first.astype(np.int32)}
+    tensors = [TensorSpec(k, a.shape, a.dtype.name) for k, a in parts.items()]
+    tensors.append(TensorSpec("y", x.shape, dtype))
+    if scale:
+        tensors = [replace(t, **scale) if t.dtype == "int8" else t for t in tensors]
+    node = OperatorSpec("DYNAMIC_UPDATE_SLICE", (0, 1, 2), (3,))
+    raw = write_tflite(tuple(tensors), (node,), (0, 1, 2), (3,))
+    np.testing.assert_array_equal(computed(raw, parts), updated(x, update, first))
+
+
+@pytest.mark.parametrize("start", [1, 9])
+def test_a_slice_at_a_constant_start_is_updated(start: int) -> None:
+    parts, first = {"x": drawn(6, 2), "u": drawn(3, 2)}, np.array([start, 0], np.int32)
+    output = TensorSpec("y", (6, 2), "float32")
+    raw = model("DYNAMIC_UPDATE_SLICE", parts, {"s": first}, ("x", "u", "s"), output)
+    np.testing.assert_array_equal(computed(raw, parts), updated(*parts.values(), first))

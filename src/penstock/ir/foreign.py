@@ -160,7 +160,8 @@ class ForeignNode:
 
     def computed(self, what: str) -> ComputedError:
         """Returns an error for an operand that must be constant; the caller raises it."""
-        return ComputedError.of(self.unsupported(f"{what}, must be constant"))
+        help = "make it, or what it is computed from, a constant of the model"
+        return ComputedError.of(self.unsupported(f"{what}, must be constant", help=help))
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,3 +260,13 @@ def test_errors_about_public_networks_name_the_cause(model: str, cause: str) -> 
     with pytest.raises(UnsupportedError) as caught:
         parse(read_bytes(Path(path_of(model))), model)
     assert cause in caught.value.why.split("\n")[0]
+
+
+def test_the_element_type_does_not_explain_a_computed_operand() -> None:
+    tensors = (REAL, *(TensorSpec(name, (2,), "int32") for name in ("start", "size")))
+    node = OperatorSpec("SLICE", (0, 1, 2), (3,))
+    error = refusal(write_tflite((*tensors, replace(REAL, name="y")), (node,), (0, 1, 2), (3,)))
+    assert 'input 1 "start" is computed, must be constant' in error.what
+    assert "constant" in error.help
+    assert INTEGER_QUANTISATION not in error.help
+    assert not error.why

@@ -48,7 +48,8 @@ def judge(case: Case, deep: bool) -> Verdict:
 
 def reference_verdict(raw: bytes, done: Compilation, inputs: Mapping[str, Array]) -> Verdict | None:
     """A verdict if the operators' arithmetic differs from the reference; operator by operator where
-    the model as a whole differs, since documented deviations are right."""
+    the model as a whole differs, since documented deviations are right.  TensorFlow has the last
+    word: TensorFlow Lite Micro misreads weights that are dequantised by channel."""
     answer = reference().run(raw, tuple(inputs.values()))
     values = values_of(done, inputs)
     if isinstance(answer, Refusal):
@@ -62,6 +63,9 @@ def reference_verdict(raw: bytes, done: Compilation, inputs: Mapping[str, Array]
         return None
     wrong, deviates = operators_verdict(raw, values)
     if wrong is None and not deviates:
+        last = by_tensorflow(raw, tuple(inputs.values()))
+        if last is not None and not judging.first_difference(found, last, ulps=ulps):
+            return None
         return Verdict(Outcome.WRONG, "reference", "", difference)
     return wrong
 

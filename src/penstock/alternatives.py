@@ -6,12 +6,13 @@ Figures are exact: the same command with these options yields these bytes and cy
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from penstock.choices import Optimize
 from penstock.errors import UnsupportedError, UsageError
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph
 from penstock.optional import Elsewhere, attempt, attempt_each, elsewhere
 from penstock.pareto import KNEE
@@ -54,7 +55,7 @@ NOTABLE_TABLE_BYTES: Final = 4096
 NOTABLE_TABLE_SHARE: Final = Fraction(1, 8)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planned:
     """The frontier with other options.
 

@@ -42,10 +42,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.backends.processor_parts import assign
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.hardware.load import load_target
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.ir.affine import Affine
@@ -193,7 +193,7 @@ def cascades(schedule: Schedule) -> tuple[Cascade, ...]:
     return as_stated(schedule).cascades
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredConstants:
     """How the constants of a part are stored: as in the model, or as its kernel reads them.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from penstock import api
 from penstock.api.ran import RUN
+from penstock.frozen import frozen
 from penstock.pipeline.graphs import read
 from penstock.pipeline.stages import READ
 from penstock.reports.codec import Json
@@ -22,7 +22,7 @@ STEPS = 4
 _FOLDER = files("penstock.demo")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Demonstration:
     """The result: correct answers, all digits, the report, and the directory of the C files."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from penstock.codegen.c_program import c_sources
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.errors import InternalError, ToolError
+from penstock.frozen import frozen
 from penstock.ir.op import row_count
 from penstock.ir.tensor import Array, TensorType
 from penstock.pipeline.compilation import Compilation, stack_error
@@ -59,7 +60,7 @@ def unpacked(bundle: Bundle) -> Generator[Path]:
         yield folder
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostRun:
     """The tensors of each set of inputs, and the sanitizers that were active."""
 
@@ -193,7 +194,7 @@ def elements(raw: bytes, type: TensorType, position: int = 0) -> Array:
     return np.frombuffer(part, type.dtype.value).reshape(type.shape)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoreRun:
     """One inference on a simulated core: tensors, counts in total and per step (without callbacks
     that supply streamed inputs), stack in bytes.
@@ -207,7 +208,7 @@ class CoreRun:
     submissions: ExecutionCounts = field(default_factory=ExecutionCounts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sections:
     """Section sizes in bytes of the model's objects, without start-up code.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Protocol
 
 from penstock.brief import Brief, shortened
 from penstock.codegen.bundle import Bundle, Bundled
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph
 from penstock.optional import Failed, attempt, outcome, succeeded
 from penstock.pipeline.assignment import assign_engines
@@ -35,7 +36,7 @@ class OnProgress(Protocol):
     def __call__(self, stage: str, done: int = 0, of: int = 1, /) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Explored(Brief, Bundled):
     """The frontier of a network and its files.
 

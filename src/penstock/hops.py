@@ -8,11 +8,11 @@ file shares no code with `passes/incremental.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Array
 from penstock.simulators.compare import Comparison, compare_tensor
@@ -21,7 +21,7 @@ from penstock.simulators.graph import run_graph
 Tensors = Mapping[str, Array]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hops:
     """The network with the window, and the incremental network made of it; each has one input."""
 

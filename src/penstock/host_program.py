@@ -6,7 +6,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from penstock.codegen.interface import Interface, interface
 from penstock.codegen.names import Names
 from penstock.errors import InternalError
 from penstock.execution import library_sources, unpacked
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
 from penstock.program.program import View
@@ -27,7 +27,7 @@ _SOURCE = "batch.c"
 _FLAGS = ("-O3", "-ffp-contract=off")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostProgram:
     """A network whose C runs in this process.  Calls are independent of each other, so threads may
     make them at the same time."""

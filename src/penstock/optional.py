@@ -16,7 +16,6 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from penstock.errors import (
@@ -26,6 +25,7 @@ from penstock.errors import (
     internal_error,
     raise_interruption,
 )
+from penstock.frozen import frozen
 
 LOGGER: Final = logging.getLogger("penstock.optional")
 
@@ -33,7 +33,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dropped:
     """Optional work that failed.
 
@@ -115,7 +115,7 @@ def attempt_all(
         raise errors[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """The outcome of one of several tasks that failed (see `outcome`)."""
 
@@ -147,7 +147,7 @@ def succeeded(found: _Result | Failed) -> _Result:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Elsewhere(Generic[_Result]):
     """The result of a worker, and what it dropped (see `elsewhere`)."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.brief import Brief
 from penstock.choices import Optimize
 from penstock.codegen.bundle import Bundle, Bundled
+from penstock.frozen import frozen
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
 from penstock.pipeline.graphs import read_request, simplify
@@ -22,7 +23,7 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import STRATEGY_NAMES
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class ComparedPartitions(Brief, Bundled):
     """The partitions of a network and their files."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 
 from penstock.choices import one_of
 from penstock.errors import UsageError, did_you_mean
+from penstock.frozen import frozen
 from penstock.hardware.quantities import frequency_text, parse_clock, size_bytes, size_text
 
 # The commands that plan a schedule.
@@ -39,7 +40,7 @@ def _same(value: _Given, *_: object) -> _Given:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Kind(Generic[_Value]):
     """How the values of a setting are written.
 
@@ -71,7 +72,7 @@ class Kind(Generic[_Value]):
     words: Callable[[_Value], Sequence[str]] = lambda value: (str(value),)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting(Generic[_Value]):
     """The declaration of a setting.
 

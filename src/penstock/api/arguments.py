@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import UnionType
 from typing import Final, Literal, Union, cast, get_args, get_origin
 
 from penstock.backends.contributions import FORMATS, RUNGS, contributions
 from penstock.choices import one_of
 from penstock.errors import UsageError, did_you_mean
+from penstock.frozen import frozen
 
 # The rungs at which `verify` can end, lowest first; packages of accelerators may contribute others.
 LAST_RUNGS: Final = ("reference", "machine", "host", "core")
@@ -21,7 +21,7 @@ SEQUENCE_STEPS: Final = 8  # Runs of each random sequence for a model with state
 HOPS: Final = 200  # Runs of the random sequence for an incremental network.
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class _Ignored:
     """Ignores the beginning of a stage, and its progress.  `help` shows `name` as the default."""
 

@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import Enum
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.codegen.bundle import Bundle, is_relative
+from penstock.frozen import frozen
 from penstock.reports.codec import NotDecodedError
 from penstock.revision import identity
 from penstock.scheduling.options import Options
@@ -62,7 +63,7 @@ class _NotKeptError(Exception):
     """The result depends on something that the key does not contain."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """What a result depends on.
 

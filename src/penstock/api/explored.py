@@ -7,7 +7,6 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Unpack
@@ -24,6 +23,7 @@ from penstock.brief import Brief, shortened
 from penstock.choices import one_of
 from penstock.errors import UsageError
 from penstock.exploration import Explored, OnProgress, explore_request
+from penstock.frozen import frozen
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.composite import Composite
 from penstock.partitions import ComparedPartitions
@@ -148,7 +148,7 @@ Axes = (
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class SweptConfiguration(Brief):
     """A configuration of the accelerator, with the estimated figures of one inference.
 
@@ -176,7 +176,7 @@ class SweptConfiguration(Brief):
         return sum(self.moved_bytes.values())
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Swept(Brief):
     """The configurations of a sweep, in the order of the product of its axes."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.api.arguments import check_type
 from penstock.api.arrays import drawn_inputs, drawn_steps
 from penstock.choices import InterfaceTypes
 from penstock.errors import UsageError, denoting, did_you_mean
 from penstock.frontends.reading import AS_IT_IS
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node
 from penstock.ir.tensor import Array
 from penstock.pipeline.graphs import read_request, simplify
@@ -18,7 +19,7 @@ from penstock.reports.formats import full_name
 from penstock.simulators.graph import run_sequences
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CutLayer:
     """A layer as a network of its own.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from penstock.brief import shortened
 from penstock.errors import UnsupportedError, UsageError, did_you_mean
+from penstock.frozen import frozen
 from penstock.host_program import HostProgram
 from penstock.ir.tensor import Array
 from penstock.ladder import without_c
@@ -23,7 +23,7 @@ Numbers = ArrayLike | Mapping[str, ArrayLike]
 """An array, or arrays by the name of the input or output."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Network:
     """A compiled network whose C code runs in this process.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Unpack
 
@@ -28,6 +27,7 @@ from penstock.brief import shortened
 from penstock.choices import InterfaceTypes
 from penstock.codegen.bundle import Bundle, Bundled
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.ir.tensor import Array
 from penstock.pipeline.graphs import read_request
@@ -45,7 +45,7 @@ from penstock.workers import Workers
 RUN: Final = "run"  # The stage after those of the pipeline, as `on_stage` receives it.
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Ran(Reported, Bundled):
     """One or more inferences.
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.brief import Brief, shortened
+from penstock.frozen import frozen
 from penstock.reports.codec import Json
 from penstock.reports.phrases import totals
 from penstock.reports.report import Report
 from penstock.reports.report import read_report as report_of_file
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Reported(Brief):
     """What has a report, which contains everything that is shown of it.
 

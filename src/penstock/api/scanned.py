@@ -6,7 +6,7 @@ import gc
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Unpack, cast
@@ -37,6 +37,7 @@ from penstock.exploration import OnProgress
 from penstock.frontends.open import model_files, operator_count, read_bytes
 from penstock.frontends.other_formats import looks_like_onnx
 from penstock.frontends.reading import Reading
+from penstock.frozen import frozen
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hardware.quantities import Size, size_bytes
 from penstock.limits import (
@@ -79,7 +80,7 @@ class ScanSettings(Settings, total=False):
     memory_limit: Size | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Examination:
     """How each model is examined; see `ScanSettings`."""
 
@@ -125,7 +126,7 @@ class Examination:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelFile:
     """A distinct model file: its path, that relative to the folder, and the paths of copies.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack
@@ -42,6 +42,7 @@ from penstock.frontends.reading import Reading
 from penstock.frontends.tflite import decode as decode_tflite
 from penstock.frontends.tflite import looks_like_tflite
 from penstock.frontends.variables import Feedback, feedbacks
+from penstock.frozen import frozen
 from penstock.ground_truth import golden_inputs, golden_outputs, golden_reals
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.hops import Hops
@@ -92,7 +93,7 @@ _OFFLOADED_HELP = {
 }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Verified(Reported):
     """The result of a verification.
 
@@ -343,7 +344,7 @@ def _require_tools(
         require_tools(wanted.target, compiler)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _VendorRung:
     """A rung that an accelerator's package contributes, for an accelerator of a request."""
 

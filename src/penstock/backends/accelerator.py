@@ -8,7 +8,7 @@ and functional models of driver functions, so that programs can run without the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -86,7 +86,7 @@ PROGRAM_PHASES = (
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class AcceleratorTarget(Brief):
     """The properties of an accelerator that its passes and strategies receive.
 
@@ -220,7 +220,7 @@ class StreamDriver:
 SourceFiles = tuple[tuple[str, str], ...]  # Pairs of a file name and the contents of the file.
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Codegen(Brief):
     """How the commands of an accelerator are generated.
 
@@ -275,7 +275,7 @@ class OpenChoice:
     is_searched: bool = False
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Accelerator(Brief):
     """An accelerator as the compiler sees it, with given values of its attributes.
 

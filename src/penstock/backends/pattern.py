@@ -20,7 +20,7 @@ Source: TVM RFC 0060 (UMA), `_register_pattern`; TVM `relay/dataflow_pattern` (n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -223,7 +223,7 @@ class Pattern:
         return AllPaths(self, above, between)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Wildcard(Pattern):
     """Matches any value."""
 
@@ -231,7 +231,7 @@ class Wildcard(Pattern):
         return "*"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Constant(Pattern):
     """Matches constants: all, or those whose elements pass a test."""
 
@@ -241,7 +241,7 @@ class Constant(Pattern):
         return "constant" if self.test is None else f"constant {self.test.text}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Operator(Pattern):
     """Matches an operator by its name, if its operands match `arguments`.
 
@@ -271,7 +271,7 @@ class Operator(Pattern):
         return self.name + shown
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Either(Pattern):
     """Matches whatever `first` or `second` matches."""
 
@@ -282,7 +282,7 @@ class Either(Pattern):
         return f"{self.first} | {self.second}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Having(Pattern):
     """Matches what `pattern` matches if the match's last operator has these attribute values.
 
@@ -297,7 +297,7 @@ class Having(Pattern):
         return f"{pattern}{{{shown}}}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Typed(Pattern):
     """Matches what `pattern` matches if the result has this element type and this shape.
 
@@ -315,7 +315,7 @@ class Typed(Pattern):
         return f"{self.pattern}: {' '.join(types)}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class AllPaths(Pattern):
     """Matches `child` if all paths upstream lead, by nodes that match `path`, to one `parent`."""
 
@@ -327,7 +327,7 @@ class AllPaths(Pattern):
         return f"{self.child} dominated by {self.parent} through {self.path}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class TuplePattern(Pattern):
     """Matches all operands of a variadic operator, each by its entry in `fields` (None: any)."""
 
@@ -337,7 +337,7 @@ class TuplePattern(Pattern):
         return "(..)" if self.fields is None else f"({', '.join(map(str, self.fields))})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class TupleItem(Pattern):
     """Matches an item of the tuple that `pattern` matches; `index` None: any item."""
 

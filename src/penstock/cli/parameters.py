@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast, get_type_hints
 
@@ -17,6 +16,7 @@ from penstock.api.arguments import LAST_RUNGS
 from penstock.api.settings import Settings
 from penstock.cli.terminal import show_details
 from penstock.errors import OutputError
+from penstock.frozen import frozen
 from penstock.pipeline.request import SETTINGS, options_of
 from penstock.scheduling.options import Options
 from penstock.setting import COMMON, AnySetting
@@ -116,7 +116,7 @@ Workers = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Destination:
     """Where a command writes its files."""
 
@@ -166,7 +166,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Group:
     """The options that stand for a parameter, and what makes its value of theirs."""
 

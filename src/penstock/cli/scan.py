@@ -6,7 +6,6 @@ import dataclasses
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -16,6 +15,7 @@ from penstock.api.arguments import LAST_RUNGS
 from penstock.cli import parameters as p
 from penstock.cli.terminal import out, print_json, progress
 from penstock.errors import escaped
+from penstock.frozen import frozen
 from penstock.hardware.default_target import DEFAULT_TARGET
 from penstock.pipeline.request import STAGE_NAMES
 
@@ -27,7 +27,7 @@ SOME_FAIL = 4  # Exit code if a model does not compile, or is not verified.
 INTERNAL = 3  # Exit code if penstock itself fails at a model, as elsewhere.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Checks:
     """What is done with each model: one field per option, named as in `ScanSettings`."""
 

@@ -15,11 +15,11 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from penstock.brief import Brief
 from penstock.errors import OutputError
+from penstock.frozen import frozen
 from penstock.interruption import delayed
 from penstock.ir.text.attributes import ConstantTable, data_lines
 from penstock.quoting import quoted
@@ -86,7 +86,7 @@ def _digest(content: bytes) -> str:
 NAMED_FILES = 4  # Maximum number of changed files that a message names.
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Bundle(Brief, Mapping[str, bytes]):
     """Contents of the files of a compiled model, by path relative to the bundle's folder."""
 

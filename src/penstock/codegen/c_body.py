@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeGuard
 
 from penstock.codegen import c_text
@@ -27,6 +27,7 @@ from penstock.codegen.c_functions import (
 )
 from penstock.codegen.names import Names
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 from penstock.program.expr import Var
 from penstock.program.program import (
     Advance,
@@ -53,7 +54,7 @@ from penstock.program.steps import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunBody:
     """The lines of the run function (`lines`), and the functions of its outermost loops."""
 
@@ -92,7 +93,7 @@ def _loop_symbol(prefix: str, number: int, loop: Loop) -> str:
 _SharedKey = tuple[Loop, tuple[str | None, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Writer:
     """Formats commands of a program as lines of C."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import cast
 
 from penstock.codegen import c_text
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
+from penstock.frozen import frozen
 from penstock.ir.op import row_count
 from penstock.program.expr import Binary, Expr, TableEntry, Var, binary
 from penstock.program.program import (
@@ -41,7 +42,7 @@ _SUM, _PRODUCT, _ATOM = 1, 2, 3  # operator precedence
 _PRECEDENCE = {"+": _SUM, "-": _SUM, "*": _PRODUCT}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """C names of tables and visible loop variables; `taken` names must not be shadowed either.
 
@@ -181,7 +182,7 @@ class CallTexts(tuple[str, ...]):
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DriverCode:
     """How generated C calls an accelerator's driver.
 
@@ -261,7 +262,7 @@ def invocation_lines(
     yield from _Writer(program, names, drivers, command.driver.engine).lines(command, scope, depth)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Writer:
     """Writes the commands of one body."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.codegen import c_text
 from penstock.codegen.c_driver import DriverCode, body_lines, submission_lines
 from penstock.codegen.names import Names, Parameter
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 from penstock.ir.op import Kernel, row_count
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Var
@@ -44,7 +45,7 @@ def all_rows(command: Doing) -> bool:
     return (command.lower, command.upper) == (0, row_count(view.type.shape))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaticFunction:
     """A static C function.
 
@@ -136,7 +137,7 @@ def _function(frame: _Frame, shared: Doing) -> StaticFunction:
     return StaticFunction(symbol, given(frame.program, names, shared), frame.by_rows, text, failure)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Frame:
     """Context for formatting the functions of a program."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -20,6 +19,7 @@ from penstock.codegen.c_functions import functions
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
+from penstock.frozen import frozen
 from penstock.ir.op import Table
 from penstock.program.program import (
     Advance,
@@ -77,7 +77,7 @@ ACCELERATORS_ALIGNMENT_BYTES = 16
 _BOUND_TYPES = {1: "uint8_t", 2: "uint16_t", 4: "int32_t"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Array:
     """A constant array of the weights file, aligned to the larger of `alignment_bytes` and the
     element size."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 from penstock.codegen import c_text
 from penstock.codegen.c_functions import view_text
 from penstock.codegen.names import Names
+from penstock.frozen import frozen
 from penstock.ir.op import row_count
 from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.program.program import Kind, Memory, Program, View
@@ -17,7 +17,7 @@ from penstock.program.steps import lives, steps, streams
 BYTES_AND_HALFWORDS = (DType.INT8, DType.UINT8, DType.INT16)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Elements:
     """The elements of an input or output.
 
@@ -88,7 +88,7 @@ class Elements:
 LEAST_ARENA_ALIGNMENT_BYTES = 16  # Alignment of memories whose kernels require less.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ram:
     """A memory that the caller passes to the run function.
 
@@ -109,7 +109,7 @@ class Ram:
     section: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Port:
     """An input or output of the model, as the header declares it.
 
@@ -143,7 +143,7 @@ class Port:
         return c_text.typed_pointer(self.elements.c_type, "penstock_write_row(&view, row)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stream:
     """An input that the run function requests row by row by calling `pull` with `context`.
 
@@ -164,7 +164,7 @@ class Stream:
         return self.rows * self.row_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interface:
     """The public interface of a model, with parameters and arguments of its run function as C.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.codegen import c_text
 from penstock.codegen.c_text import prefix
 from penstock.frontends.suffixes import MODEL_SUFFIXES
+from penstock.frozen import frozen
 from penstock.ir.op import Table
 from penstock.program.program import Call, Kind, Program, Pull
 from penstock.program.steps import (
@@ -24,7 +25,7 @@ from penstock.program.steps import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     """A parameter of the run function and the functions it calls: "arena", "int8_t *arena"."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.codegen.c_program import c_sources, render
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
+from penstock.frozen import frozen
 from penstock.ir.columns import COLUMNS
 from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, evaluate
@@ -20,7 +21,7 @@ SOURCE, HARNESS = "observer.c", "harness.c"
 WHOLE = "whole.c"  # Includes the C files of the model, the observer and the harness.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traced:
     """A tensor that steps compute, and its byte offset in the trace.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES
 from penstock.setting import (
     CONSTANTS,
@@ -35,7 +35,7 @@ def printable(text: bytes | str | None) -> str:
     return "".join(c if c.isprintable() else "?" for c in decoded[:MOST_NAME])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Reading:
     """How to interpret a model file.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 
 # Name of the pseudo-engine that stands for the code calling the network; no engine may have it.
 CALLER = "caller"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryRegion:
     """A memory of the chip.
 
@@ -41,7 +42,7 @@ def resized(
     return tuple(replace(m, size_bytes=sizes_bytes.get(m.name, m.size_bytes)) for m in memories)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Engine:
     """A processor; `kernels` names the core family whose kernels it runs.
 
@@ -60,7 +61,7 @@ class Engine:
     cycles_per_call: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class CompilerFlags(Brief):
     """Flags of the two supported C compilers, and whether to optimise for speed or size."""
 
@@ -69,7 +70,7 @@ class CompilerFlags(Brief):
     optimise: Literal["speed", "size"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Target(Brief):
     """A chip or board.
 

@@ -27,16 +27,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.ir.region import Region
 
 Number = int | Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Affine:
     """An affine map from output boxes to input boxes.
 

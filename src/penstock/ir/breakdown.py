@@ -10,11 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.frozen import frozen
+
 # The name under which a breakdown lists the cycles of cold starts among its resources.
 COLD_START = "cold start"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Breakdown:
     """Cycles of one or more calls.
 
@@ -97,7 +99,7 @@ class Fill(NamedTuple):
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlacedCall:
     """A call that computes rows [first, end) of its output.
 

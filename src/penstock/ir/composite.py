@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Croppable, Kernel, OperatorDefaults, Site, Work
@@ -26,7 +27,7 @@ FUSED = "fused"
 Attribute = str | int | bool | float | bytes | tuple["Attribute", ...]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Composite(Brief, OperatorDefaults):
     """Nodes in topological order; the last one computes the output.
 

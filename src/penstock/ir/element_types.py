@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Node
 from penstock.ir.op import Op, Site
 from penstock.ir.tensor import DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElementTypes:
     """Element types of a kernel's inputs and output.
 

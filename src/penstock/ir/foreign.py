@@ -6,9 +6,10 @@ Decoders create it without knowledge of operators; operator files import its nod
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from penstock.errors import ComputedError, ModelError, UnsupportedError
+from penstock.frozen import frozen
 from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array
@@ -18,7 +19,7 @@ EXPORT_FOR_INFERENCE = "export the model for inference; in torch, after model.ev
 Attribute = int | float | bool | str | tuple[int | float, ...] | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForeignNode:
     """A node of a model file.  Absent optional inputs are None.
 
@@ -164,7 +165,7 @@ class ForeignNode:
         return ComputedError.of(self.unsupported(f"{what}, must be constant", help=help))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Made:
     """A graph node that an operator file has created from a foreign node.
 
@@ -184,7 +185,7 @@ class Made:
 Nodes = Iterable[Made]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForeignSubgraph:
     """The body or the condition of a control-flow operator: nodes in the file's order."""
 
@@ -193,7 +194,7 @@ class ForeignSubgraph:
     nodes: tuple[ForeignNode, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForeignModel:
     """A decoded model file: nodes in the file's order.
 

@@ -6,17 +6,18 @@ All records are frozen.  A value is identified by its name, which is unique in a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from penstock.brief import Brief
 from penstock.errors import ModelError
+from penstock.frozen import frozen
 from penstock.ir.op import Op, Site, Work, row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Value(Brief):
     """A tensor: a constant if it has `data`, else an input or the result of a node.
 
@@ -77,7 +78,7 @@ def computes(op: Op, inputs: Iterable[TensorType], shape: tuple[int, ...]) -> bo
         return False
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Node(Brief):
     """An operator with its inputs and its output.
 
@@ -120,7 +121,7 @@ class Node(Brief):
         return tuple(v for v in self.inputs if v.data is None)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class State(Brief):
     """A tensor that keeps its elements from one run to the next.
 
@@ -143,7 +144,7 @@ class State(Brief):
         return self.update.inputs[0]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class QueueSection(Brief):
     """A tensor whose elements are part of the window of a queue, where they stay.
 
@@ -156,7 +157,7 @@ class QueueSection(Brief):
     first_byte: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Queue(Brief):
     """The last rows of a sequence, to which each run appends new ones.
 
@@ -201,7 +202,7 @@ class Queue(Brief):
         return whole.replace(axis, (self.new_rows, self.rows))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Graph(Brief):
     """A network: inputs, outputs, nodes in topological order, states and queues.
 

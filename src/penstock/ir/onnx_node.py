@@ -7,16 +7,17 @@ requires (`AxisOrder`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from penstock.errors import ModelError
+from penstock.frozen import frozen
 from penstock.ir.foreign import MALFORMED, ForeignNode, Made
 from penstock.ir.graph import Value, result_of
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, Quantisation, TensorType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OnnxNode(ForeignNode):
     """A node whose `outputs` have no shape yet; `made` infers it.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCall, PlacedCost
 from penstock.ir.operator_facts import OnnxName, RelayName, StatedAttribute, stated_fields
@@ -29,7 +29,7 @@ Affines = tuple[Affine, ...]
 """Of the inputs of an operator, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """The operands of an operator: types of inputs and output, and the data of constant inputs.
 
@@ -53,7 +53,7 @@ class Site:
         return Site(inputs, output, (None,) * len(inputs))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """The work of computing a region, as input of cost models.
 
@@ -66,7 +66,7 @@ class Work:
     loops: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """A constant array that a kernel reads: type and data."""
 
@@ -98,7 +98,7 @@ Tables = tuple[tuple[str, Table], ...]
 """Its array members, by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConstantPrefetch:
     """A prefetch of the first `size_bytes` bytes of a kernel's table.
 
@@ -112,7 +112,7 @@ class ConstantPrefetch:
     commands: Callable[[Any, Any], tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workspace:
     """Working memory of a kernel in a memory of its accelerator, by the name of the memory."""
 
@@ -120,7 +120,7 @@ class Workspace:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kernel:
     """A C kernel of `runtime/` with its parameters, or the implementation of an accelerator.
 

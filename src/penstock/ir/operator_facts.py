@@ -6,9 +6,10 @@ Front ends, patterns and reports query them through `ops/registry.py`, the only 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 
+from penstock.frozen import frozen
 from penstock.ir.tensor import Quantisation
 
 # StatedAttribute: an attribute of an operator, as reports state it.
@@ -17,7 +18,7 @@ from penstock.ir.tensor import Quantisation
 MOST_NUMBERS = 8  # Longest tuple of numbers that is stated.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatedAttribute:
     """An attribute in words, such as ("stride", "2 × 2")."""
 
@@ -74,7 +75,7 @@ class AxisOrder(Enum):
     """The model's order for all tensors, which may have different ranks."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OnnxName:
     """How an ONNX operator of some name is presented to `from_onnx`.
 
@@ -121,7 +122,7 @@ FUNCTION = OnnxName(AxisOrder.ALIKE, floats=True, plain=True, only_reals=True)
 """Of element-wise functions of real numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelayName:
     """A name of the operator in TVM's Relay, by which UMA patterns and strategies refer to it.
 

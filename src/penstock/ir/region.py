@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from operator import le, sub
+
+from penstock.frozen import frozen
 
 Interval = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Region:
     """The indices i with lower[a] <= i[a] < upper[a] along every axis a.
 

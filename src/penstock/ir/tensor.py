@@ -7,7 +7,6 @@ scale for the whole tensor or one per index of an axis (TFLite quantisation spec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.ir.region import Region
 
 Array = NDArray[Any]
@@ -58,7 +58,7 @@ FILE_TYPES = {one.value: one for one in DType if one is not DType.FLOAT16}
 """Element types of the tensors of model files, by name; those of float16 become float32."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quantisation:
     """Scales and zero points: one of each, or one per index along `axis`."""
 
@@ -74,7 +74,7 @@ class Quantisation:
         return Quantisation(self.scales[part], self.zero_points[part], self.axis)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChannelBlocks:
     """A memory layout that splits the channels of each row into blocks of `size` channels.
 
@@ -85,7 +85,7 @@ class ChannelBlocks:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorType:
     """Shape, element type, quantisation (None: plain numbers) and layout (None: row-major)."""
 
@@ -140,7 +140,7 @@ class TensorType:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Data(Brief):
     """Elements of a constant tensor: row-major, little-endian, immutable and hashable."""
 

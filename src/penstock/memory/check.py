@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.memory.problem import LiveBuffer, Placement, PlacementProblem
 
 AT_A_TIME = 64
@@ -28,7 +28,7 @@ class Reason(Enum):
     WRONG_HEIGHT = "wrong height"  # the stated height is not the highest end
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """A fault of a placement, and the buffers concerned."""
 

@@ -6,14 +6,15 @@ A deletion filter: buffers are removed, the smallest first and many at once, as 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 from penstock.memory.exact import ExactOptions, fit
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, refuse_ties
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConflictOptions:
     """Budget of the filter.
 
@@ -24,7 +25,7 @@ class ConflictOptions:
     exact: ExactOptions = field(default_factory=lambda: ExactOptions(max_nodes=2_000))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conflict:
     """Buffers, in the problem's order, that cannot fit into the capacity together.
 

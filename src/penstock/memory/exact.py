@@ -12,12 +12,13 @@ are the same on every machine.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.memory.greedy import place_greedily, placement_at
 from penstock.memory.problem import Column, LiveBuffer, Placement, PlacementProblem, peak_live_bytes
 from penstock.memory.solver import is_installed
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_REQUESTS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Solution:
     """Result of the solver.
 
@@ -101,7 +102,7 @@ def _place(model: CpModel, boxes: Boxes, box: int, hint: int, ceiling: int) -> L
     return steps * alignment
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExactOptions:
     """Budget of exact placement.
 
@@ -118,7 +119,7 @@ class ExactOptions:
     max_solver_buffers: int = 150
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FitVerdict:
     """Whether a problem fits under a ceiling.
 

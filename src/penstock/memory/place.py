@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from penstock.frozen import frozen
 from penstock.memory.exact import ExactOptions
 from penstock.memory.exact import place as place_exactly
 from penstock.memory.problem import Placement, PlacementProblem
 from penstock.memory.rows import RowOptions, place_rows
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlaceOptions:
     """Options of the placers.
 

@@ -22,18 +22,19 @@ ranges, but fixed distances.  A LiveBuffer and all buffers tied to it form a *sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.brief import Brief
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 
 Column = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LiveBuffer:
     """Bytes that are live in the half-open interval [lower, upper) of ticks.
 
@@ -72,7 +73,7 @@ class LiveBuffer:
         return self.lower < other.upper and other.lower < self.upper
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class PlacementProblem(Brief):
     """Buffers to be placed, within `capacity_bytes` if given."""
 
@@ -88,7 +89,7 @@ class PlacementProblem(Brief):
                 raise InternalError("memory-008", f"buffers of one shape overlap: {clash}")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Placement(Brief):
     """The offset of every buffer, in the problem's order.
 
@@ -117,7 +118,7 @@ class Placement(Brief):
         return (self.height_bytes - self.bound_bytes) / max(self.bound_bytes, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Peak:
     """The tick with the largest need, its bytes, and the names of the live buffers."""
 

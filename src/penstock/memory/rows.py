@@ -20,7 +20,7 @@ optimization, 1999).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from math import lcm
@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.compiled import UNBOUNDED, compiled
+from penstock.frozen import frozen
 from penstock.memory.greedy import placement_at
 from penstock.memory.problem import (
     Column,
@@ -62,7 +63,7 @@ SHAPE_FIRST, SHAPE_LAST, SHAPE_ALIGNMENT = range(3)
 LOWER, UPPER, LOW, HIGH, TURN = range(5)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowOptions:
     """Budget of the improvement of orders.
 
@@ -111,7 +112,7 @@ class _Bytes(NamedTuple):
         return RowTables(rows.reshape(6, -1), shapes.reshape(3, -1), starts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Found:
     """A placement that results from an order of shapes."""
 

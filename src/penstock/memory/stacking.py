@@ -25,13 +25,13 @@ above and extended to alignment.  It reduces the search as follows, without chan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.compiled import UNBOUNDED, compiled
+from penstock.frozen import frozen
 from penstock.memory.problem import Column, LiveBuffer, columns
 
 Flags = npt.NDArray[np.bool_]
@@ -55,7 +55,7 @@ class Boxes(NamedTuple):
     meeting: Flags
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """Result of the search.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock.frozen import frozen
 from penstock.ir.graph import Value
 from penstock.ir.op import Op
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.plain import PlainAbs, PlainAdd, PlainDiv, PlainMul, PlainSub
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Term:
     """A tensor in a formula; `nodes` are those that compute it."""
 

@@ -15,8 +15,9 @@ apply.  A fully connected layer may read the image through aliases of other shap
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
 from penstock.ops.fully_connected import FullyConnected
@@ -30,7 +31,7 @@ def accumulate(graph: Graph) -> Graph:
     return graph.with_nodes(tuple(made for node in graph.nodes for made in _split(node, seen)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Seen:
     """Producers, consumers, outputs, names and windows of queues of a graph."""
 

@@ -24,11 +24,12 @@ caller chooses their number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from penstock.brief import Brief
 from penstock.choices import Rounding
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, free_name, result_of
 from penstock.ir.region import Interval, Region
 from penstock.ir.tensor import Array, Data, DType, TensorType
@@ -48,7 +49,7 @@ CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D | Mean |
 CHANNEL_MULTIPLE = 4
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class HiddenChain(Brief):
     """Nodes whose channels can be computed group by group.
 

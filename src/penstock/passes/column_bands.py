@@ -29,6 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.ir.columns import COLUMNS, IMAGE_RANK, add_reads, column_reads, with_columns
 from penstock.ir.graph import Graph, Node, Value, computes, free_name
 from penstock.ir.op import Croppable
@@ -39,7 +40,7 @@ from penstock.ops.slice import Slice
 from penstock.scheduling.bands.columns import Location, Span, Spans, kept_spans, locations
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Columns:
     """Some columns of a tensor: its name, and the index of the first of them."""
 
@@ -47,7 +48,7 @@ class Columns:
     first: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class BandGraph(Brief):
     """The graph of consecutive bands that differ only in the position of their columns.
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from penstock.choices import Rounding
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, computes, free_name
 from penstock.ir.op import Op
 from penstock.ir.region import Region
@@ -85,7 +86,7 @@ def _count(value: Value) -> int:
     return prod(value.shape[:-2])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Form:
     """How the vectors along the last axis of a value are rows of matrices: those along its last
     longer axis `axis`."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
 from penstock.ir.tensor import Data
@@ -14,7 +15,7 @@ from penstock.ops.reshape import Reshape
 from penstock.ops.slice import Slice
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     """Some indices of a tensor along an axis."""
 
@@ -34,7 +35,7 @@ class _Part:
         return self.value == other.value and self.start == other.start + other.extent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Parts:
     """Parts of tensors, joined along an axis."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Queue, QueueSection, State, Value, free_name
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
@@ -101,7 +102,7 @@ def queues(graph: Graph) -> Graph:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Match:
     """A queue, and the nodes that it makes superfluous."""
 
@@ -109,7 +110,7 @@ class _Match:
     removed: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Search:
     """Producers, consumers and outputs of a graph, and the new elements of each state."""
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 
+from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, computes, free_name
 from penstock.ir.op import Croppable, Op
@@ -59,7 +60,7 @@ class IndivisibleError(Exception):
         return f"{name} cannot compute such a part of its output from parts of its inputs alone"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StripedGraph:
     """graph: with the stripes.  groups: what the nodes that replace the cascade compute or copy, in
     order: those of each group of stripes, and last those that join the groups."""

@@ -25,6 +25,7 @@ from math import prod
 import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, computes, free_name, result_of
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
@@ -262,7 +263,7 @@ def _reshaped(value: Value, shape: tuple[int, ...]) -> Value:
 MOST_FRAMES = 2**16  # Longest time axis: operators are queried for each of its rows.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimeSeries:
     """A tensor whose rows move along an axis from hop to hop.
 
@@ -282,7 +283,7 @@ class TimeSeries:
         return self.total - self.new, self.total
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunStep:
     """What is computed of a node per hop.
 

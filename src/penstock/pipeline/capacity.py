@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from penstock.backends.cores.family import plain_c_family
 from penstock.errors import CapacityError
+from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.hardware.load import board_names, load_target
 from penstock.hardware.target import Target
@@ -285,7 +286,7 @@ def _open_choices(request: Request) -> Iterator[tuple[str, str, Request]]:
             yield f"--accelerator {choice.text}", choice.note, other
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldTensor:
     """A tensor or another buffer that is live at the peak.
 
@@ -297,7 +298,7 @@ class HeldTensor:
     whole_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryConflict:
     """Why a point does not fit.
 

@@ -24,9 +24,9 @@ global average of hidden channels before a classifier; there, groups alone help.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import row_count
 from penstock.ir.tensor import DType
@@ -47,7 +47,7 @@ MOST_SAVED = 3
 """Recomputation lowers the least memory of cascades row by row at most to a fraction of this."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupedGraph:
     """A graph with groups of hidden channels, and a field of its `Parts`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from penstock.brief import Brief
 from penstock.codegen.bundle import Bundle
@@ -12,6 +12,7 @@ from penstock.codegen.interface import interface
 from penstock.codegen.names import Names, c_prefix
 from penstock.codegen.packages.delivery import Delivery
 from penstock.errors import CapacityError
+from penstock.frozen import frozen
 from penstock.hardware.load import board_names
 from penstock.ir.graph import Graph
 from penstock.memory.problem import Placement
@@ -45,7 +46,7 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.schedule import Frontier, Schedule
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Compilation(Brief):
     """The results of all stages for one request.
 

@@ -12,13 +12,14 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain, tee
 
 from penstock.brief import Brief
 from penstock.choices import Optimize
 from penstock.errors import BackendError, InternalError
+from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
 from penstock.memory.check import check
@@ -45,7 +46,7 @@ from penstock.scheduling.simulate.expanded_schedule import (
 from penstock.workers import mapped
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class PlacedPoint(Brief):
     """A schedule with the placement of its blocks in every memory region.
 
@@ -350,7 +351,7 @@ def _placed(
     return chain.from_iterable(attempt_all("a point of the frontier", pairs, costed))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Effort:
     """What is done to place a schedule.
 
@@ -368,7 +369,7 @@ class _Effort:
     useful_bytes: float = math.inf
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Task:
     """A schedule, what is to be placed in each of its memory regions, and how."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.brief import Brief
 from penstock.choices import InterfaceTypes, Optimize, Rounding
 from penstock.frontends.reading import AS_IT_IS, Reading
+from penstock.frozen import frozen
 from penstock.scheduling.options import DEFAULTS, Options
 from penstock.setting import (
     ACCELERATORS,
@@ -76,7 +77,7 @@ _SCHEDULE: Kind[StatedSchedule] = Kind(
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Request(Brief):
     """Inputs of one compilation.
 

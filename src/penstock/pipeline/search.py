@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import accumulate
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
 from penstock.backends.processor_parts import Engines, Processor, single_node_part
+from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import FUSED, Composite
@@ -297,7 +298,7 @@ def _column_bytes(type: TensorType) -> int:
     return type.shape[COLUMNS + 1] * type.dtype.size_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetBands:
     """Creates bands of columns of graphs, for a target (`BandSource`).
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.codegen.bundle import Bundle
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph
 from penstock.optional import attempt
 from penstock.pipeline.assignment import assign_engines, assign_kernels
@@ -36,7 +37,7 @@ OnStage = Callable[[str], None]
 """A function that is called with the name of each stage when it begins."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placed:
     """The result of `place`.
 
@@ -49,7 +50,7 @@ class Placed:
     program: Program | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     """The inputs of every stage besides the result of the previous stage.
 
@@ -60,7 +61,7 @@ class Context:
     executor: Executor | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stage(Generic[_Input, _Result]):
     """A stage of the pipeline.
 
@@ -160,7 +161,7 @@ AnyStage = Stage[Any, Any]
 STAGES: tuple[AnyStage, ...] = (READ, SIMPLIFY, ASSIGN, SCHEDULE, PLACE, LOWER, WRITE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """The result of a stage, and its run time in seconds."""
 
@@ -169,7 +170,7 @@ class Outcome:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcomes:
     """The results of consecutive stages, in order."""
 

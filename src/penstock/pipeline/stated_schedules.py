@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, product
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
 from penstock.errors import UnsupportedError, UsageError, denoting, did_you_mean, listed
+from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import Composite
@@ -176,7 +177,7 @@ def costed_schedule(
     return replace(bare, plans=costed, peak_bytes=peak, gaps=Gaps(gap, gap))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Maker:
     """Makes the plans of cascades, and nodes for stripes that no plan expresses.
 
@@ -326,7 +327,7 @@ class _Maker:
         return plan, bands
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Loops:
     """Which loops of a cascade are unrolled to nodes, the outermost first.
 

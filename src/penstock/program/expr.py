@@ -7,8 +7,9 @@ division and remainder round down.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import cast
+
+from penstock.frozen import frozen
 
 
 class _Arithmetic:
@@ -45,14 +46,14 @@ class _Arithmetic:
         return binary("%", cast("Expr", self), other)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Var(_Arithmetic):
     """A loop variable."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binary(_Arithmetic):
     """`left operator right`; the operator is one of OPERATORS."""
 
@@ -61,7 +62,7 @@ class Binary(_Arithmetic):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableEntry(_Arithmetic):
     """Entry `index` of a constant table, for bounds without a formula."""
 

@@ -26,6 +26,7 @@ from itertools import groupby, zip_longest
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.op import row_count
 from penstock.program.constants import (
     band_tables,
@@ -299,7 +300,7 @@ def commands(tables: RowTables, cascade: ExpandedCascade, call: MakeCalls) -> tu
     return tuple(_Nests(tables, cascade, call).commands())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """What a part reads of a producer in the cascade: its first `needed[n]` rows, to have computed
     the first n rows of the output.
@@ -514,7 +515,7 @@ def _counter(position: int) -> str:
 MOST_DIVISOR = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Formula:
     """min(most, max(0, (factor * n + offset) // divisor)) for n > 0, and 0 for n = 0."""
 

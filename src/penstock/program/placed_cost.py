@@ -8,11 +8,12 @@ of calls inside bands, so they are the costs of the commands that it is lowered 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown, Fill, PlacedCall, PlacedRows
 from penstock.ir.graph import Value
 from penstock.program.expr import evaluate
@@ -57,7 +58,7 @@ def with_placed_costs(
     return replace(schedule, plans=plans, bands=tuple(bands.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tensors:
     """The addresses of the rows of tensors, as calls access them.
 
@@ -109,7 +110,7 @@ class _Tensors:
         return PlacedCall(*rows, inputs, output, 0, scratch, prefetched, fills)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallCosts:
     """Computes the costs of calls at the addresses of a schedule.
 

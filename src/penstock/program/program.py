@@ -16,11 +16,12 @@ on data, so every program can be unrolled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, fields, replace
 from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.ir.op import Kernel, Op, Site, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.program.expr import Expr, Var, binary
@@ -36,7 +37,7 @@ class Kind(Enum):
     CONSTANT = "constant"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Buffer:
     """Bytes [address, address + size_bytes) of a memory.
 
@@ -56,7 +57,7 @@ class Buffer:
     alignment_bytes: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """The offsets of a tensor's rows in a buffer: row r at table[r], or else at (r % ring) * pitch.
 
@@ -84,7 +85,7 @@ class Rows:
         return replace(self, table=tuple(slot * self.pitch for slot in slots))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class View(Brief):
     """A tensor in memory, as a kernel accesses it: `type` states its shape, and `rows` the offset
     of each row, from `offset` bytes into `buffer` on.  Only rows [lower, upper) may be accessed.
@@ -118,7 +119,7 @@ class View(Brief):
         return not scattered and rows.ring >= whole.ring and rows.pitch == whole.pitch
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Call(Brief):
     """Computes rows [lower, upper) of the tensor of `output`, with a kernel on an engine.
 
@@ -147,7 +148,7 @@ FIRST, END = Var("first"), Var("end")
 """In the body of a call: the interval of output rows that the call computes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Driver:
     """A function of an accelerator's driver.
 
@@ -167,7 +168,7 @@ class Driver:
     cycles: Callable[..., float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """The byte at `offset` of a buffer."""
 
@@ -175,7 +176,7 @@ class Address:
     offset: Expr = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WholeMemory:
     """The first byte of a writable memory, as an argument that stands for all of its bytes."""
 
@@ -192,7 +193,7 @@ Argument = Expr | Address | WholeMemory
 Arguments = tuple[Argument, ...] | DriverRecord
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Invoke:
     """Call a function of an accelerator's driver.
 
@@ -221,7 +222,7 @@ class Invoke:
         return type(self.given)(**new)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorRows:
     """Rows [lower, upper) of a tensor: row r begins at byte `offset` + `rows.offset(r)`."""
 
@@ -232,7 +233,7 @@ class TensorRows:
     offset: Expr = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Issue:
     """Append an operation to the command stream of an accelerator.
 
@@ -251,7 +252,7 @@ class Issue:
     prefetched: Address | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transfer:
     """Append a copy of `size_bytes` bytes to the command stream of an accelerator."""
 
@@ -278,7 +279,7 @@ class Body(Protocol):
     ) -> tuple[Command, ...]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pull:
     """Takes rows [lower, upper) of a streamed input from the caller, who supplies each row once."""
 
@@ -287,7 +288,7 @@ class Pull:
     upper: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowCounter:
     """A variable that counts the rows that several loops have computed, from `begin` on."""
 
@@ -295,7 +296,7 @@ class RowCounter:
     begin: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counted:
     """A loop that begins at a counter and, if its upper bound is above, leaves the counter there.
 
@@ -306,7 +307,7 @@ class Counted:
     limit: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Loop(Brief):
     """Executes the body for `variable` = lower, lower + step, ... below upper.
 
@@ -338,7 +339,7 @@ class Loop(Brief):
 Parts = Callable[..., Iterator[None]]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Submission(Brief):
     """Calls of an accelerator, possibly in loops, that its driver receives as one stream.
 
@@ -365,7 +366,7 @@ class Submission(Brief):
         return stream.buffer
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FillTensor:
     """Sets every byte of a tensor, whose rows are contiguous, to `byte` (0 to 255)."""
 
@@ -373,7 +374,7 @@ class FillTensor:
     byte: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadTensor:
     """Copies a constant to a tensor, whose rows are contiguous, as often as it takes to fill it."""
 
@@ -381,7 +382,7 @@ class LoadTensor:
     source: View
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advance:
     """Rotates the ring of a queue at the end of a run: drops the first rows of `window`, and row r
     becomes row r - `step`.  Adds `step` to the ring's counter, modulo its number of slots."""
@@ -391,7 +392,7 @@ class Advance:
     step: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Discard:
     """The contents of a buffer are undefined from here on, which the reference machine checks."""
 
@@ -404,7 +405,7 @@ Command = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     """A memory that holds buffers; addresses range from 0 to `size_bytes`."""
 
@@ -413,7 +414,7 @@ class Memory:
     writable: bool
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Program(Brief):
     """The commands of the two entries, and the buffers that they use.
 
@@ -441,7 +442,7 @@ class Program(Brief):
         return tuple(m for m in writable if m.name in used) or writable[:1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rotation:
     """The rotation of a ring: row r is in slot (first + c + r) % ring, where c is the number in the
     buffer `counter`."""

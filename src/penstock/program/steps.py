@@ -8,9 +8,10 @@ first through loops; a step that several loops contain has the number of its fir
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
+from penstock.frozen import frozen
 from penstock.ir.op import row_count
 from penstock.program.expr import Binary, Expr, TableEntry, Var, evaluate
 from penstock.program.program import (
@@ -237,7 +238,7 @@ Variables = Mapping[str, int]
 Selected = TypeVar("Selected")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _SelectedLoop(Generic[Selected]):
     """A loop around selected calls; `body` contains nothing else."""
 

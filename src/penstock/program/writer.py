@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Value
 from penstock.ir.op import row_count
 from penstock.ir.tensor import DType, TensorType
@@ -45,7 +46,7 @@ from penstock.scheduling.simulate.expanded_schedule import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Addresses:
     """The offset of each block of a schedule, and the bytes used in each memory."""
 
@@ -53,7 +54,7 @@ class Addresses:
     heights: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Laid:
     """A storage in memory: the address and size of its buffer, and the layout of its rows."""
 
@@ -101,7 +102,7 @@ Fills = Mapping[int, tuple[Prefetch, ...]]
 """By position of a part, the prefetches that its first call performs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Writer:
     """Creates the calls and views of a schedule whose storages have addresses.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accuracy:
     """The agreement of an output with what is expected.
 
@@ -26,7 +26,7 @@ class Accuracy:
     mean_error: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evaluation:
     """The accuracy of an output of the generated code, beside that of the model in real numbers.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.errors import escaped
+from penstock.frozen import frozen
 
 
 def shell_word(word: str) -> str:
@@ -20,7 +21,7 @@ def shell_word(word: str) -> str:
     return "$'" + escaped(word.replace("\\", "\\\\").replace("'", "\\'")) + "'"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompileCommand:
     """A `penstock compile` command, or `penstock profile` of one layer. `options` are all but the
     budget `sram_bytes` and the goal `optimize`, which are None if the user states none.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.reports.codec import Json
 from penstock.reports.report import no_report
 
@@ -35,7 +36,7 @@ FACTS = ("model", "target", "version", "commit", "command", "goal", "cascades")
 REQUEST_FACTS = ("model", "target", "goal", "command")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayerFigures:
     """The figures of a layer or step that are compared, summed over all rows of its name."""
 
@@ -47,7 +48,7 @@ class LayerFigures:
     simulated_cycles: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatedReport:
     """A report as JSON. One of an older version may state less than `Report` contains.
 
@@ -115,7 +116,7 @@ class StatedReport:
 _FLASH = "flash_bytes.total"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FigureChange:
     """A figure of both reports; None where a report does not state it.
 
@@ -138,7 +139,7 @@ class FigureChange:
         return self.comparable and self.after > self.before
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayerChange:
     """A layer that differs, or that only one of the reports lists."""
 
@@ -157,7 +158,7 @@ class LayerChange:
         return FigureChange("cycles", before, after)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class ReportComparison(Brief):
     """Two reports side by side.
 

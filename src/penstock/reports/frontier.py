@@ -8,10 +8,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.brief import Brief
 from penstock.choices import Optimize
+from penstock.frozen import frozen
 from penstock.reports.codec import Json, encoded_fields, named
 from penstock.reports.command import CompileCommand
 from penstock.reports.making import striped
@@ -22,7 +23,7 @@ from penstock.scheduling.model.schedule import Schedule
 SCHEMA = "penstock-frontier-1"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MovedBytes:
     """Bytes of the regions that kernels read from and write to one memory."""
 
@@ -34,7 +35,7 @@ class MovedBytes:
         return self.read + self.written
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class FrontierPoint(Brief):
     """One point of the front: a schedule and its placement.
 
@@ -60,7 +61,7 @@ class FrontierPoint(Brief):
         return self.arena_bytes - self.live_bytes
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class FrontierReport(Brief):
     """All points of the front, least memory first.
 

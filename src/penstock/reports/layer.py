@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Protocol
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
 from penstock.ir.operator_facts import StatedAttribute
@@ -42,7 +43,7 @@ class TensorRole(StrEnum):
     OUTPUT = "output"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class LayerTensor(Brief):
     """A tensor that a layer reads or writes.
 
@@ -64,7 +65,7 @@ class LayerTensor(Brief):
     channel_scales: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeLine:
     """A node: operator, output shape, engine, name."""
 
@@ -74,7 +75,7 @@ class NodeLine:
     name: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class ConstantChannels(Brief):
     """Output channels of a layer that have the same value for every input.
 
@@ -118,7 +119,7 @@ class ConstantChannels(Brief):
         return f"{found}: not computed, {self.dropped_bytes:,} bytes of weights dropped"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BandRange:
     """Consecutive bands of columns, numbered from 0, that one step computes.
 
@@ -184,7 +185,7 @@ class BandRange:
         return f"{self.chain}: {bands}" if self.total > 1 else f"{self.chain}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Step(Brief):
     """A step of the schedule: a part, or the part of equal bands.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from math import prod
 
@@ -13,6 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from penstock.frozen import frozen
 from penstock.reports.formats import (
     ABSENT,
     extents,
@@ -55,7 +55,7 @@ _FIGURES: Mapping[LayerOrder, Callable[[Layer], int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayerSelection:
     """Which layers a table shows, in which order, and with how many columns.
 
@@ -84,7 +84,7 @@ EVERY_LAYER = LayerSelection()
 ABOVE_FLOOR = "/floor"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayerTable:
     """A table of layers with a line of totals over all layers. On a narrow terminal, it has fewer
     columns.
@@ -182,7 +182,7 @@ class LayerTable:
         return table
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ShortenedName:
     """A name in a table. The ends of names tell similar layers apart, so both are kept."""
 
@@ -212,7 +212,7 @@ class Importance(IntEnum):
     TRAFFIC = 9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Column:
     """A column after the shape: its importance, header, total, and the cell of a row."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.reports.codec import Json
 from penstock.reports.formats import number, printable
 
@@ -16,7 +16,7 @@ STEP = (140, 48)
 MARGIN = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionReport:
     """A partition of a network.
 
@@ -35,7 +35,7 @@ class PartitionReport:
         return max(map(len, self.groups), default=0)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class PartitionsReport(Brief):
     """The partitions of a network, the one of single layers first.
 

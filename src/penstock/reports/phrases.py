@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.frozen import frozen
 from penstock.memory.solver import is_installed
 from penstock.reports.formats import change, duration, number, relative, short_names
 from penstock.reports.report import Optimality, Report
@@ -67,7 +67,7 @@ def alternative_words(report: Report) -> Iterator[str]:
         yield f"{number(other.ram_bytes)} bytes ({saved}), {cycles} cycles{given}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CertificateVerdict:
     """The proved quality of one decision of the compiler, as a phrase; `is_proof` is False if
     nothing is proved."""

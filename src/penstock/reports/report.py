@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from penstock.brief import Brief
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.optional import Dropped
 from penstock.reports.accuracy import Evaluation
@@ -37,7 +38,7 @@ from penstock.revision import described
 _MAX_STEPS = np.float32(131072)  # Larger than any difference of two elements of 16 bits.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InterfaceTensor:
     """An input or output of the generated code.
 
@@ -124,7 +125,7 @@ class InterfaceTensor:
         )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class ModelInterface(Brief):
     """The inputs and outputs of the generated code, in the order of the model."""
 
@@ -137,7 +138,7 @@ FILES = ("report.json", "profile.json")  # What an output directory contains, by
 _HELP = "name a report.json, a file with the output of --json, or a directory that contains one"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RamUsage:
     """RAM in bytes. `total` is arena + static + stack; `io`, `scratch` and `state` are inside the
     arena. `state` lasts from run to run."""
@@ -151,7 +152,7 @@ class RamUsage:
     state: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flash:
     """Flash in bytes. `code` is None if nothing was cross-compiled; `weights` are
     the constants as kernels store them, with their tables; `model` are those of the model."""
@@ -162,7 +163,7 @@ class Flash:
     model: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Macs:
     """Nominal multiply-accumulates: of the model, executed by the schedule, and omitted because
     their results do not depend on the input."""
@@ -178,14 +179,14 @@ class Macs:
         return (self.executed + self.constant) / self.model if self.model else 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Instructions:
     """Instructions executed on a simulated core."""
 
     simulated: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """A point of the frontier. `chosen` marks the compiled one."""
 
@@ -195,7 +196,7 @@ class Point:
     chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alternative:
     """RAM and cycles that the same command yields with other options. `condition` is what these
     options demand of the caller, if anything."""
@@ -206,7 +207,7 @@ class Alternative:
     condition: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SmallerKernels:
     """A core family whose kernels are slower, and about how many bytes of flash they save."""
 
@@ -214,7 +215,7 @@ class SmallerKernels:
     saved_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Optimality:
     """Certificates: "optimal", or a proved upper bound of the relative gap to the minimum."""
 
@@ -223,7 +224,7 @@ class Optimality:
     placement: str | float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RealDifference:
     """Elements that differ from a reference that rounds otherwise, and the largest difference in
     quantisation steps. Within the tolerance, they do not count as mismatches."""
@@ -232,7 +233,7 @@ class RealDifference:
     steps: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeReport:
     """A tensor that the reference computes from penstock's own tensors. `node` computes it;
     `group` lists all nodes of the model that are compared as one. Of `elements`, `differing`
@@ -249,7 +250,7 @@ class NodeReport:
     exception: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RungReport:
     """A rung of the verification ladder. `mismatches` is None if the rung was not run. `note` is
     additional text; `measured` is the difference from the reference, on rungs that measure it, and
@@ -265,7 +266,7 @@ class RungReport:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CascadeReport:
     """A cascade that runs in stripes: number of layers, maximum rows per stripe, kernel calls."""
 
@@ -274,7 +275,7 @@ class CascadeReport:
     calls: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompetingKernel:
     """A kernel that could compute a layer of the processor.
 
@@ -288,7 +289,7 @@ class CompetingKernel:
     lost_by: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PortableLayer:
     """A layer that runs in portable C and takes a notable share of the estimated cycles, in [0, 1].
 
@@ -302,7 +303,7 @@ class PortableLayer:
     needs: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requantised:
     """A layer with weights: its kernel, and the number of output channels per requantisation
     class."""
@@ -312,7 +313,7 @@ class Requantised:
     classes: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CycleCounts:
     """Cycles by the cost model, and by the timing model of a simulated core."""
 
@@ -320,7 +321,7 @@ class CycleCounts:
     simulated: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineWork:
     """The work of one engine: nodes, kernel calls, multiply-accumulates and cycles. Simulated
     cycles exist only for engines that a simulated core executes."""
@@ -336,7 +337,7 @@ class EngineWork:
         return replace(self, cycles=CycleCounts(self.cycles.estimated, cycles))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FallbackReport:
     """A node that falls back to the CPU: its position in the model file, the reason, and its
     estimated cycles on the processor."""
@@ -356,7 +357,7 @@ class FallbackReport:
         return self.reason or ABSENT
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Report(Brief):
     """The facts about a compiled model that report.json contains.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import InternalError, MismatchError, PenstockError, ToolError
+from penstock.frozen import frozen
 
 _NAME = re.compile(r'\s*"(?:[^"\\]|\\.)*"')
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,]*(?:e[+-]?\d+)?(?:/\d+)?\b")
@@ -38,7 +38,7 @@ class TimeLimitError(PenstockError):
     """A model takes longer than the time limit of a scan."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Obstacle:
     """A cause that stops one model: its name, its first error, and how many errors it has."""
 
@@ -47,7 +47,7 @@ class Obstacle:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scanned:
     """One model of a scan.
 
@@ -77,7 +77,7 @@ class Scanned:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CauseCount:
     """A cause, and the models that it stops.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 
+from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
@@ -29,7 +30,7 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade, Expa
 # The steps of a schedule with their costs: parts, or the parts of each sequence of equal bands.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostedStep:
     """A part with the kernel that runs, and the cost of its calls.
 

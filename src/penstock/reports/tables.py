@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from rich import box
 from rich.cells import cell_len
@@ -15,6 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from penstock.frozen import frozen
 from penstock.reports.command import CompileCommand
 from penstock.reports.comparison import FigureChange, LayerChange, LayerFigures, ReportComparison
 from penstock.reports.formats import (
@@ -257,7 +257,7 @@ def verdict_counts(records: Sequence[Scanned]) -> Counter[Verdict]:
     return Counter(record.verdict for record in records)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelRows:
     """The table of models, printed row by row: its widths follow from what is known before the
     scan.

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 
 Numbers = npt.NDArray[np.int64]
 
@@ -47,7 +48,7 @@ class LivePiece(NamedTuple):
         return self.upper_byte - self.lower_byte
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class MemorySpan(Brief):
     """The bytes of a tensor, scratch buffer or copied constant.
 
@@ -76,7 +77,7 @@ class MemorySpan(Brief):
         return int(_live(self.pieces, self.dead + 1).max())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stretch:
     """A cascade, or a layer that runs whole.
 
@@ -141,7 +142,7 @@ class Activity(Enum):
     WAITS = "waits"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class EngineSpan(Brief):
     """Cycles [lower, upper) that an engine spends on one activity, for some layers."""
 
@@ -152,7 +153,7 @@ class EngineSpan(Brief):
     layers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class EngineTimes(Brief):
     """The spans of all engines, and the cycles at which each call begins, followed by the end of
     the last one."""

@@ -14,7 +14,6 @@ for every base, and is determined once per factor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from penstock.compiled import compiled
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.requantisation.form import Booleans, Channels, Class, Form, proved
 
 MOST_SHIFT = 22  # Largest shift; with larger ones, the bounds on offsets overflow int64.
@@ -38,7 +38,7 @@ FRACTIONS = (8, 7, 9, 6, 10, 5)
 BASES = 256
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Certificate:
     """The class of each channel, and the form of all channels except those `outside` it."""
 
@@ -71,7 +71,7 @@ def certify(channels: Channels, fraction_bits: int, neighbours: int = 1) -> Cert
     return Certificate(tuple(Class(str(letter)) for letter in letters), form, ~holds)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ChannelCertificate:
     """The class of a channel and a form of that channel alone, or None for class D."""
 
@@ -96,7 +96,7 @@ def certify_each(channels: Channels) -> tuple[ChannelCertificate, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Layer:
     """Channels, their thresholds, the parameters shared by all their forms, and factors to try."""
 
@@ -187,7 +187,7 @@ def _origin(layer: _Layer, *, signed: bool) -> int:
     return (layer.channels.zero << layer.shift) + (1 << layer.shift >> 1) * signed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Solution:
     """Constants per channel, and the channels that have a solution."""
 

@@ -12,12 +12,13 @@ upper byte. All smaller accumulators become -1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.compiled import compiled
 from penstock.fixedpoint import Int64s
+from penstock.frozen import frozen
 from penstock.requantisation.certify import DISTANCES
 from penstock.requantisation.form import Booleans, Channels, Class
 
@@ -102,7 +103,7 @@ FACTOR_BITS = 29  # Maximum bits of a factor; a larger one leaves no room for of
 _FIELDS = ("origin", "highest", "high", "low", "bits", "offset", "correction", "turn", "base")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ClampedForm:
     """Constants of a form, as arrays of shape (channels,)."""
 
@@ -185,7 +186,7 @@ def proved(form: ClampedForm, channels: Channels, thresholds: Int64s) -> Boolean
     return agree
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ClampedCertificate:
     """The class of each channel (B, C or D), and a form for all channels, or None if one needs
     class D."""

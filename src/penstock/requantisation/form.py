@@ -18,7 +18,7 @@ The fraction bits below the accumulator provide precision for rounding. The zero
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 
 from penstock.choices import Rounding
 from penstock.fixedpoint import INT32_MAX, Int64s, multiply, wrap_int32
+from penstock.frozen import frozen
 
 Booleans = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Channels:
     """Arrays of shape (channels,): real multipliers as (multiplier, shift), and the bounds of the
     accumulators; furthermore zero point and clamp of the output, and the rounding of products.
@@ -139,7 +140,7 @@ class Class(Enum):
     D = "D"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Form:
     """The constants of a form: arrays of shape (channels,), and values shared by the channels of a
     layer. Groups of neighbouring channels share a base."""
@@ -212,7 +213,7 @@ NEIGHBOURS = 4  # Maximum distance of the weights that are tried from the real o
 MOST_SHIFT = 22
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WeightedSum:
     """The constants of the sum."""
 
@@ -262,7 +263,7 @@ def _weights(left: float, right: float, shift: int) -> Iterator[tuple[int, int]]
     yield from ((a + i, b + j) for i, j in every)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Steps:
     """The pairs sorted by output, the index at which each output begins, and the distinct
     outputs."""

@@ -6,13 +6,13 @@ Source: Procedure Call Standard for the Arm Architecture (AAPCS).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 from penstock.hardware.core_access import CoreAccess, Trap
 from penstock.simulators.cortex_m_timing import BasicBlock, Timing
 from penstock.toolchains.elf_file import ElfImage
@@ -20,7 +20,7 @@ from penstock.toolchains.elf_file import ElfImage
 # Counts of executed instructions, from block records and decoded blocks.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExecutionCounts:
     """Cost of executed code.
 
@@ -88,7 +88,7 @@ PRESERVED = tuple(f"R{number}" for number in range(4, 12))  # AAPCS 6.1.1
 PRESERVED_MARK = 0x5EED_0000  # plus the position in PRESERVED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallOutcome:
     """Result and cost of one call.
 

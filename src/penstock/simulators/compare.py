@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.tensor import Array
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """The first difference of two runs.  Without an index, the values are CRC-32 of tensors."""
 
@@ -34,7 +34,7 @@ class Difference:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """Number of tensors and elements compared and of different elements; the first difference."""
 
@@ -115,7 +115,7 @@ def compare_sets(
 # Judgement: the result of a comparison with a reference, node by node.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgedTensor:
     """A tensor, compared with what the reference computes from penstock's own tensors.
 
@@ -151,7 +151,7 @@ class JudgedTensor:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndToEnd:
     """The difference of all outputs from those of the reference, which ran the whole model by
     itself: as for `JudgedTensor`, of all sets together.
@@ -172,7 +172,7 @@ class EndToEnd:
 NOT_RUN = EndToEnd(0, 0, 0, 0)  # Of a reference that runs single nodes only.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judgement:
     """All tensors in the order of the model's nodes, then the outputs; and the difference end to
     end."""

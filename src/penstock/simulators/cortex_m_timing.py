@@ -21,13 +21,14 @@ M4's, which is pessimistic for the dual-issue M7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from penstock.errors import InternalError, ToolError
+from penstock.frozen import frozen
 from penstock.toolchains.command import extra
 
 # Decodes Thumb instructions, as far as their cost depends on them.
@@ -77,7 +78,7 @@ NAMES: dict[InstructionKind, str] = {
 KIND_OF = {name: kind for kind, names in NAMES.items() for name in names.split()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Instruction:
     """An instruction.  `address_registers` form the address of a memory access; it transfers
     `registers` registers.
@@ -95,7 +96,7 @@ class Instruction:
     stack_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BasicBlock:
     """A basic block: instructions that are executed consecutively."""
 
@@ -203,7 +204,7 @@ COMPUTING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timing:
     """Cycles by kind of instruction, 1 by default; multiple accesses add one per register.
 
@@ -273,7 +274,7 @@ CORTEX_M0PLUS = Timing(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Core:
     """A simulated core: its CPU model in Unicorn, and the timing of its instructions.
 

@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ import numpy as np
 from penstock.brief import Brief
 from penstock.errors import ModelError, OutputError
 from penstock.frontends.variables import Feedback
+from penstock.frozen import frozen
 from penstock.ir.array_archive import ArchiveError, pack_arrays, read_arrays
 from penstock.ir.tensor import Array
 from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES, SizeLimitError
@@ -27,7 +28,7 @@ from penstock.simulators.tflite_micro import GoldenSet, run_tflite_micro_sets, t
 Crcs = tuple[tuple[int, int], ...]  # (tensor index, CRC-32), in ascending order of the index.
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Goldens(Brief):
     """All sets of one archive, in ascending order of their numbers in the archive.
 
@@ -88,7 +89,7 @@ def array_crc32(values: Array) -> int:
     return zlib.crc32(np.asarray(values, values.dtype.newbyteorder("<")).tobytes())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replaced:
     """Operators that TensorFlow Lite Micro does not run: their indices in the model, and a function
     from the inputs of all sets to the outputs of these operators in each set."""

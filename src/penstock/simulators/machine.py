@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import BackendError, InternalError, PenstockError
+from penstock.frozen import frozen
 from penstock.ir.op import row_before, row_count, rows_region
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
@@ -192,7 +193,7 @@ def _duration(driver: Driver, cycles: Callable[..., object], given: Sequence[obj
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadyCall:
     """A call of which the operands are known.
 

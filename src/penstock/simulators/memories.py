@@ -9,11 +9,12 @@ overwritten, or the target of a copy that has not completed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 from penstock.ir.op import row_axis, row_count
 from penstock.ir.region import Region
 from penstock.ir.tensor import Array
@@ -24,7 +25,7 @@ from penstock.program.steps import accessed_views, walk
 # ConcreteOperand: a region of a view for given loop variables.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConcreteOperand:
     """A region of a view whose bounds and offset contain no loop variables."""
 

@@ -14,7 +14,6 @@ model with penstock's steps added to its integers yields penstock's outputs to a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +27,7 @@ from penstock.frontends.onnx.file import File
 from penstock.frontends.onnx.importer import ImportedModel
 from penstock.frontends.onnx.post_training import require_onnxruntime
 from penstock.frontends.onnx.tensors import Order, own
+from penstock.frozen import frozen
 from penstock.ir.graph import Value
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.simulators.compare import Difference, EndToEnd, JudgedTensor, Judgement, total
@@ -162,7 +162,7 @@ _NORMALISING = ("InstanceNormalization", "LayerNormalization", "LpNormalization"
 _EXACT = frozenset((*_MOVING, *_CHOOSING, "Cast", "DequantizeLinear"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """Where penstock stores a tensor: its value, the value's order of axes, and its type."""
 
@@ -176,7 +176,7 @@ class _Place:
         return found.transpose([self.order.index(a) for a in range(len(self.order))])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Unit:
     """A tensor to judge: its name in the file, and its name for users; the node that is held
     responsible, and all nodes judged as one.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.tensor import Array, TensorType
 from penstock.simulators.compare import Difference, JudgedTensor
@@ -22,7 +22,7 @@ Inputs = Sequence[Array | None]  # The elements of all inputs of a node; None fo
 Recorded = Callable[[ForeignNode, Inputs, Array], Array]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deviation:
     """An entry of the table.
 
@@ -63,7 +63,7 @@ def deviation_of(node: ForeignNode) -> Deviation | None:
     return next((d for d in found if d.applies(node)), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deviating:
     """A node of a TFLite model, its index in the main subgraph, and the deviation that applies."""
 

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from penstock.errors import ToolError
 from penstock.frontends.variables import Feedback, zeros
+from penstock.frozen import frozen
 
 Array = NDArray[Any]
 
@@ -35,7 +35,7 @@ ARENA_BYTES = (16 << 20, 128 << 20, 1 << 30)
 ARENA_TOO_SMALL = re.compile(r"Requested: \d+, available:? \d+")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class GoldenSet:
     """Results of the reference for one set of inputs.
 
@@ -48,7 +48,7 @@ class GoldenSet:
     tensors: tuple[tuple[int, Array], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Exit code and messages of a child process that failed."""
 

@@ -19,11 +19,12 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from penstock.frozen import frozen
 
 Array = NDArray[Any]
 Interpreter = Any  # tflite_micro has no annotations
@@ -40,7 +41,7 @@ MEMORY_PLAN = b"OfflineMemoryAllocation"
 WITHOUT_NUMBERS = (5, 13, 14)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubgraphInterface:
     """Inputs, outputs and tensors without constant data of subgraph 0."""
 
@@ -75,7 +76,7 @@ def fresh_interpreter(model_bytes: bytes, arena_bytes: int) -> Interpreter:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FedBackInput:
     """The positions of an input and of the output that it receives in the next invocation.
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine, Number
 from penstock.ir.op import Op, Reducing, Site
 from penstock.ir.region import Interval, Region
@@ -28,7 +29,7 @@ MOST_GROWTH = 8
 """Maximum growth of the first and last tile, in points."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """An axis of `extent` points.
 
@@ -52,7 +53,7 @@ class Axis:
         return (*range(self.least, self.extent, self.step), self.extent)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dimension:
     """A dimension of a tensor with `size` elements. If `axis` indexes it, a tile [l, u) reads
 
@@ -113,7 +114,7 @@ class Dimension:
         return lower, max(lower, min(upper, self.size))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayerOperand:
     """A tensor of a layer, with dimensions from the outermost to the innermost in memory.
 
@@ -141,7 +142,7 @@ class LayerOperand:
         return any(d.axis == axis for d in self.dimensions)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layer:
     """A layer as a tiler sees it. Raises UsageError if it is inconsistent.
 
@@ -301,7 +302,7 @@ SUM_BYTES = 4
 """Bytes of an incomplete sum: an int32 accumulator."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Summed:
     """A reduction axis: its name, and the dimension that it indexes, by index of the input."""
 
@@ -385,7 +386,7 @@ def _dimension(form: Affine, d: int, size: int, names: tuple[str, ...]) -> Dimen
     return Dimension(size, names[spoken[0]], factors[spoken[0]], extra, form.offset[d])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scratchpad:
     """A local memory of `size_bytes` for the tensors of some roles. The innermost dimension of a
     tile is padded to a multiple of `alignment` elements."""
@@ -396,7 +397,7 @@ class Scratchpad:
     alignment: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Copies:
     """The cost in cycles of copying a box between memory and a scratchpad:
 
@@ -411,7 +412,7 @@ class Copies:
     per_copy: int = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scratchpads:
     """The scratchpads of an engine. Raises UsageError unless each role has exactly one; without a
     scratchpad of their own, parameters are in that of weights.

@@ -27,6 +27,7 @@ import numpy as np
 
 from penstock.compiled import UNBOUNDED
 from penstock.errors import InternalError, UsageError
+from penstock.frozen import frozen
 from penstock.pareto import efficient_rows
 from penstock.tiling.branch_and_bound import (
     AxisArrays,
@@ -54,7 +55,7 @@ Axes = tuple[int, ...]
 """Indices of axes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeastTraffic:
     """The default tiler. `only` restricts the axes that it may tile; None means all."""
 
@@ -108,7 +109,7 @@ class LeastTraffic:
 _LEAST_TRAFFIC = LeastTraffic()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopOrder:
     """Tiles as another tiler does, in a stated order of the loops.  Each operand is held for as
     long as the loops allow: its tile is loaded in the innermost loop that indexes it.
@@ -155,7 +156,7 @@ class LoopOrder:
         return self.base.prefer(tiling)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchResult:
     """The best tiling, with bytes and cycles as the search counts them."""
 
@@ -210,7 +211,7 @@ def search(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AxisTable:
     """Candidate tilings of an axis, one per row.
 
@@ -272,7 +273,7 @@ def _form(d: Dimension, alignment: int) -> Sequence[int]:
     return (*(int(n * denominator) for n in numbers), denominator, d.size, alignment)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Residency:
     """How long tiles of an operand stay in the scratchpad: the split axes that index its tile, and
     the split axes whose loops repeat its transfers."""
@@ -281,7 +282,7 @@ class Residency:
     repeats: Axes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopPlan:
     """The split axes in loop order, outermost first, and for each operand its depth and
     residency."""
@@ -408,7 +409,7 @@ def _plan_arrays(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Unsplit:
     """Elements, bytes held and runs of the dimensions of an operand that no split changes, and the
     split axes whose lengths multiply the runs."""

@@ -40,6 +40,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from penstock.errors import CapacityError, UsageError
+from penstock.frozen import frozen
 from penstock.ir.region import Interval, Region
 from penstock.tiling.layer import Dimension, Layer, LayerOperand, Scratchpads
 
@@ -48,7 +49,7 @@ Cut = tuple[int, ...]
 and boundary k + 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TileShape:
     """The size of the tiles along each axis of a layer.
 
@@ -97,7 +98,7 @@ Box = Mapping[str, Interval]
 """Points of a tile along each axis, by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperandTraffic:
     """Traffic of one operand.
 
@@ -120,7 +121,7 @@ class OperandTraffic:
         return self.elements_read + self.elements_written
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TileCopy:
     """A region of a tensor to transfer. `partial` is True if its sums are incomplete."""
 
@@ -129,7 +130,7 @@ class TileCopy:
     partial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TilingStep:
     """The operations of one tile: loads, the computation of `box`, stores."""
 

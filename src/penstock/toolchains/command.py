@@ -11,12 +11,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from penstock.errors import ToolError
+from penstock.frozen import frozen
 
 # The folder in which penstock caches build products that it can rebuild.
 
@@ -64,7 +65,7 @@ MESSAGE_LINES = 20  # Lines of a failed program's standard error that its ToolEr
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:) [`']?(\w+)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """A command line, the name of its subject for messages, and additional variables of its
     environment."""

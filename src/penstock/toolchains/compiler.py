@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 from penstock.toolchains.command import Command, extra, run_all
 
 Kind = Literal["zig", "gcc", "clang", "cc"]
@@ -18,7 +18,7 @@ WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion
 WARNINGS_AS_ERRORS = (*WARNINGS, "-Werror")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiler:
     """A C compiler for one machine.
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from penstock.errors import ToolError
+from penstock.frozen import frozen
 from penstock.toolchains.compiler import Compiler, Optimise, compile_objects, zig_command
 
 FREESTANDING = Path(__file__).parent / "freestanding"
@@ -36,7 +36,7 @@ ZIG_FLAGS = (
 GCC = "arm-none-eabi-gcc"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryLayout:
     """Address ranges of flash and RAM.  The defaults hold any model and do not map address 0."""
 

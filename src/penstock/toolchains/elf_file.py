@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import ToolError
+from penstock.frozen import frozen
 from penstock.toolchains.command import extra
 
 ALLOCATED, WRITABLE, EXECUTABLE = 0x2, 0x1, 0x4  # SHF_ALLOC, SHF_WRITE, SHF_EXECINSTR
@@ -19,7 +19,7 @@ SEGMENT_WRITABLE = 0x2  # PF_W
 UNWIND_TABLES = (".ARM.exidx", ".ARM.extab")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SectionBytes:
     """Section sizes by kind, in bytes.
 
@@ -43,7 +43,7 @@ class SectionBytes:
         return self.data + self.bss
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElfSegment:
     """A range of memory when `main` starts: `content`, followed by zeros up to `size_bytes`.
 
@@ -57,7 +57,7 @@ class ElfSegment:
     writable: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Symbol:
     """A function or an object.  `address` does not contain the Thumb bit."""
 
@@ -68,7 +68,7 @@ class Symbol:
     local: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElfImage:
     """A linked program; its code is in the address range [code_lower, code_upper)."""
 

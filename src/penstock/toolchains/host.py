@@ -7,11 +7,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from penstock.errors import InternalError, ToolError
+from penstock.frozen import frozen
 from penstock.toolchains.command import Command
 from penstock.toolchains.compiler import Compiler, Kind, zig_command
 
@@ -33,7 +33,7 @@ PROBES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SanitisedCompiler:
     """A host compiler whose programs abort at the first error that a sanitizer detects.
 

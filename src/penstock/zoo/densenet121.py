@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibration import quantisation
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
@@ -26,7 +26,7 @@ UNIT_STEPS = 64  # Quantisation steps of a scale of 1.
 LARGEST_SHIFT_STEPS = 32  # Largest magnitude of a shift, in quantisation steps of the input.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DenseNet121(Network):
     """Four dense blocks of bottleneck layers with growth rate 32, with pre-activation, ReLU.
 

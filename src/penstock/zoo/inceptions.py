@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.frontends.builder import GraphBuilder
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.ops.concatenation import Concatenation
@@ -28,7 +28,7 @@ STAGES: tuple[tuple[tuple[str, Widths], ...], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GoogLeNet(Network):
     """Nine inception modules without the auxiliary classifiers and local normalisation, ReLU.
 
@@ -89,7 +89,7 @@ ROW, COLUMN = (1, 7), (7, 1)
 HALVES = ((1, 3), (3, 1))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InceptionV3(Network):
     """Eleven modules after a stem of convolutions, without the auxiliary classifier, ReLU.
 

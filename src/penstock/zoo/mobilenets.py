@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.frontends.builder import GraphBuilder
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.zoo.network import Network, begun, choice, classified, option, scored
 
@@ -18,7 +18,7 @@ BLOCKS = (
 LEAST_CHANNELS = 8  # Source: `min_depth` of the authors' implementation (tensorflow/models, slim).
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MobileNetV1(Network):
     """Depthwise separable convolutions, ReLU6.
 
@@ -59,7 +59,7 @@ HEAD_CHANNELS = 1280
 DIVISOR = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MobileNetV2(Network):
     """Inverted residual blocks with linear bottlenecks, ReLU6.
 

@@ -9,11 +9,12 @@ Source: `NasNetABaseCell` of the authors' implementation (tensorflow/models, sli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from typing import ClassVar
 
 from penstock.frontends.builder import GraphBuilder
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Quantisation
 from penstock.ops.concatenation import Concatenation
@@ -39,7 +40,7 @@ class CellOperator(Enum):
     IDENTITY = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CellOperation:
     """An operation on a state of the cell; `kernel` is that of separable convolutions."""
 
@@ -48,7 +49,7 @@ class CellOperation:
     kernel: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """Pairs of operations, and the states that the output concatenates."""
 
@@ -76,7 +77,7 @@ def identity(state: int) -> CellOperation:
     return CellOperation(CellOperator.IDENTITY, state)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CellBuilder:
     """Adds cells to a network.
 
@@ -199,7 +200,7 @@ REDUCTION = Cell(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class NasnetMobile(Network):
     """Three stages of normal cells with reduction cells before each, ReLU.
 

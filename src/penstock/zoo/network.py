@@ -5,12 +5,13 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from typing import Any, ClassVar, TypeVar, cast
 
 from penstock.errors import UsageError
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibration import SeededRandom
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.ops.unary import Relu
 
@@ -28,7 +29,7 @@ def choice(default: N, *others: N) -> N:
     return field(default=default, metadata={"choices": (default, *others)})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Option:
     """An option that users may set: name, default, and a description of its range."""
 
@@ -48,7 +49,7 @@ class Option:
         return bool(metadata["lower"] <= value <= metadata["upper"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Network(ABC):
     """Base of the networks; each file of this folder defines one, with `NAME`, options and graph.
 
@@ -134,7 +135,7 @@ def named_random(seed: int, name: str) -> SeededRandom:
     return SeededRandom(seed, STREAM, zlib.crc32(name.encode()))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedRelu:
     """ReLUs before convolutions; all readers of a tensor share one.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.frontends.builder import GraphBuilder
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.ops.concatenation import Concatenation
 from penstock.zoo.network import Network, begun, choice, option, sample_count, scored
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeNet5(Network):
     """Two convolutions, three dense layers; ReLU and max pooling, as it is mostly built today.
 
@@ -48,7 +48,7 @@ DENSE_OUTPUTS = 4096
 LEAST_CHANNELS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VGG16(Network):
     """Thirteen 3 x 3 convolutions and three dense layers, ReLU.
 
@@ -91,7 +91,7 @@ SQUEEZENET_STAGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SqueezeNet(Network):
     """Version 1.1: eight fire modules, whose two branches are concatenated, ReLU.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from penstock.frontends.builder import GraphBuilder
 from penstock.frontends.calibration import SeededRandom, quantisation
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.opkit.activation import Activation
 from penstock.ops.binary import Add, Mul
@@ -21,7 +21,7 @@ HEAD_CHANNELS = 1280
 WEIGHT_STEPS = 128  # Quantisation steps of an edge's weight of 1.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RandWire(Network):
     """Three stages of separable convolutions wired by Watts-Strogatz graphs, WS(4, 0.75), ReLU.
 

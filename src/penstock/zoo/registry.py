@@ -11,19 +11,20 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import cast
 
 import penstock.zoo as folder
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph
 from penstock.zoo.network import Network, Number, Option, described_option, option_error
 
 PREFIX = "zoo:"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exhibit:
     """Description of a network."""
 

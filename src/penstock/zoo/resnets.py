@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.frontends.builder import GraphBuilder
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.zoo.network import MOST_SAMPLES, Network, begun, classified, option, scored
 
@@ -13,7 +13,7 @@ from penstock.zoo.network import MOST_SAMPLES, Network, begun, classified, optio
 RESNET8_STAGES = ((1, 1), (2, 2), (4, 2))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResNet8(Network):
     """MLPerf Tiny's image classification: three residual stages, ReLU; width=40 is the larger IC02.
 
@@ -54,7 +54,7 @@ EXPANSION = 4
 LEAST_CHANNELS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResNet50(Network):
     """Sixteen bottleneck blocks, with the stride in the 3 x 3 convolution (version 1.5), ReLU.
 
@@ -102,7 +102,7 @@ COEFFICIENTS = 40  # MFCC coefficients of a frame, which are the channels of the
 CHANNELS = (16, 24, 32, 48)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TCResNet8(Network):
     """Three residual blocks of windows over 9 frames, ReLU; each halves the frames.
 

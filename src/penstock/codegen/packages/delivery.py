@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 
@@ -15,6 +14,7 @@ from penstock.codegen import c_text
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.c_program import render
 from penstock.codegen.interface import Interface
+from penstock.frozen import frozen
 from penstock.ir.tensor import DType
 from penstock.toolchains.compiler import WARNINGS, Optimise
 from penstock.toolchains.cortex_m import CODE_FLAGS, OPTIMISE_FLAGS
@@ -24,7 +24,7 @@ EXAMPLE = "main.c"  # The file of a bundle that is no part of the library.
 BUILD_FILES = (EXAMPLE, "CMakeLists.txt")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Delivery(Brief):
     """A compiled model, independent of build systems.
 

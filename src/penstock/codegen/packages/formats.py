@@ -10,12 +10,12 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.backends.cores.family import core_family
 from penstock.codegen.bundle import Bundle
 from penstock.codegen.packages.delivery import VERSION, Delivery
 from penstock.errors import UsageError, did_you_mean
+from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.hardware.target import Target
 from penstock.toolchains.cortex_m import OPTIMISE_FLAGS
@@ -23,7 +23,7 @@ from penstock.toolchains.cortex_m import OPTIMISE_FLAGS
 ALL = "all"  # Stands for every format.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackageFormat:
     """A format of `--package`.
 

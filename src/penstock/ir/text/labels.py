@@ -4,8 +4,8 @@ handle."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.quoting import is_name, quoted
@@ -13,7 +13,7 @@ from penstock.quoting import is_name, quoted
 MAX_NAME = 32  # Longer names are printed once; all other references use a handle.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Labels:
     """The handles of names, such as "%0"; the label of a name without a handle is the name
     itself."""

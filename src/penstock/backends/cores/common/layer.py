@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, wraps
 
 import numpy as np
 
 from penstock.choices import Rounding
 from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
+from penstock.frozen import frozen
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.ir.region import Region
@@ -174,7 +175,7 @@ CHANNELS_PER_BASE = 4
 LayerOp = Conv2D | DepthwiseConv2D | FullyConnected
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class CertifiedLayer:
     """A layer whose requantisation is proved bit-exact, with its output channels in the order in
     which a kernel computes them ("the kernel's channel order").

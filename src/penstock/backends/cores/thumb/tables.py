@@ -8,7 +8,6 @@ The scale of a channel consists of the constants of its requantisation form, inc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,7 +23,7 @@ _LEAST, _MOST = -(2**15), 2**15 - 1
 _NO_WORD_BYTES, _WORD_BYTES = -24, -32
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class ThumbLayer:
     """A layer whose requantisation is proved to yield the outputs of the reference runtime.
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.backends.accelerator import Accelerator
 from penstock.brief import Brief
 from penstock.errors import CapacityError, InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
-from penstock.frozen import frozen
 from penstock.ground_truth import against_goldens, as_recorded, unknown
 from penstock.hops import Hops
 from penstock.ir.graph import Graph, Value
@@ -57,7 +56,7 @@ InputSets = Sequence[Mapping[str, Array]]
 C_STEPS = frozenset(("host", "core"))  # Rungs that run generated C.
 
 
-@frozen(repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class Rung(Brief):
     """The result of one rung.
 
@@ -85,7 +84,7 @@ class Rung(Brief):
         return self.comparison
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Truth:
     """What the reference is compared with.
 
@@ -101,7 +100,7 @@ class Truth:
     hops: Hops | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Tools:
     """The C compiler for the program of a simulated core, and what runs the points."""
 

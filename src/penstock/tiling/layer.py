@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.errors import UsageError
-from penstock.frozen import frozen
 from penstock.ir.affine import Affine, Number
 from penstock.ir.op import Op, Reducing, Site
 from penstock.ir.region import Interval, Region
@@ -29,7 +28,7 @@ MOST_GROWTH = 8
 """Maximum growth of the first and last tile, in points."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Axis:
     """An axis of `extent` points.
 
@@ -53,7 +52,7 @@ class Axis:
         return (*range(self.least, self.extent, self.step), self.extent)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Dimension:
     """A dimension of a tensor with `size` elements. If `axis` indexes it, a tile [l, u) reads
 
@@ -114,7 +113,7 @@ class Dimension:
         return lower, max(lower, min(upper, self.size))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LayerOperand:
     """A tensor of a layer, with dimensions from the outermost to the innermost in memory.
 
@@ -142,7 +141,7 @@ class LayerOperand:
         return any(d.axis == axis for d in self.dimensions)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Layer:
     """A layer as a tiler sees it. Raises UsageError if it is inconsistent.
 
@@ -302,7 +301,7 @@ SUM_BYTES = 4
 """Bytes of an incomplete sum: an int32 accumulator."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Summed:
     """A reduction axis: its name, and the dimension that it indexes, by index of the input."""
 
@@ -386,7 +385,7 @@ def _dimension(form: Affine, d: int, size: int, names: tuple[str, ...]) -> Dimen
     return Dimension(size, names[spoken[0]], factors[spoken[0]], extra, form.offset[d])
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scratchpad:
     """A local memory of `size_bytes` for the tensors of some roles. The innermost dimension of a
     tile is padded to a multiple of `alignment` elements."""
@@ -397,7 +396,7 @@ class Scratchpad:
     alignment: int = 1
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Copies:
     """The cost in cycles of copying a box between memory and a scratchpad:
 
@@ -412,7 +411,7 @@ class Copies:
     per_copy: int = 100
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scratchpads:
     """The scratchpads of an engine. Raises UsageError unless each role has exactly one; without a
     scratchpad of their own, parameters are in that of weights.

@@ -12,7 +12,7 @@ from penstock.brief import shortened
 from penstock.errors import UnsupportedError, UsageError, did_you_mean
 from penstock.frozen import frozen
 from penstock.host_program import HostProgram
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Ints
 from penstock.ladder import without_c
 from penstock.pipeline.compilation import Compilation
 from penstock.reports.accuracy import Accuracy, accuracy
@@ -132,7 +132,7 @@ class Network:
         }
         return found, len(leading)
 
-    def _leading(self, arrays: Mapping[str, Array], sequence: bool) -> tuple[int, ...]:
+    def _leading(self, arrays: Mapping[str, Array], sequence: bool) -> Ints:
         """The extents before the shape of a sample, which are equal for all inputs."""
         found = {t.name: _axes_before(arrays[t.name], t) for t in self.inputs}
         (first, leading), *others = found.items()
@@ -221,11 +221,11 @@ def _no_array(which: str, name: str, why: str) -> UsageError:
     )
 
 
-def _sample_shape(tensor: InterfaceTensor) -> tuple[int, ...]:
+def _sample_shape(tensor: InterfaceTensor) -> Ints:
     return tensor.shape[1:] if tensor.shape[:1] == (1,) else tensor.shape
 
 
-def _axes_before(array: Array, tensor: InterfaceTensor) -> tuple[int, ...]:
+def _axes_before(array: Array, tensor: InterfaceTensor) -> Ints:
     sample = _sample_shape(tensor)
     before = array.ndim - len(sample)
     if before >= 0 and array.shape[before:] == sample:
@@ -240,7 +240,7 @@ def _axes_before(array: Array, tensor: InterfaceTensor) -> tuple[int, ...]:
     )
 
 
-def _written(tensor: InterfaceTensor, shape: tuple[int, ...]) -> str:
+def _written(tensor: InterfaceTensor, shape: Ints) -> str:
     return f"{tensor.element_type}[{','.join(map(str, shape))}]"
 
 

@@ -19,7 +19,7 @@ from penstock.ir.graph import Node, Value
 from penstock.ir.op import Croppable, Kernel, OperatorDefaults, Site, Work
 from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Ints, TensorType
 
 # The name of a composite whose nodes are composites: layers that run as a group, tile by tile.
 FUSED = "fused"
@@ -128,7 +128,7 @@ class Composite(Brief, OperatorDefaults):
         assert self.chosen is not None, f"{self.name} has no implementation yet"
         return self.chosen
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
+    def in_place(self, site: Site) -> Ints:
         """No input: an accelerator may read and write in any order."""
         del site
         return ()

@@ -10,9 +10,9 @@ from dataclasses import field, replace
 
 from penstock.errors import ComputedError, ModelError, UnsupportedError
 from penstock.frozen import frozen
-from penstock.ir.graph import Value
+from penstock.ir.graph import Value, Values
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Ints
 
 MALFORMED = "convert the model again; if another runtime accepts this file, please report it"
 EXPORT_FOR_INFERENCE = "export the model for inference; in torch, after model.eval()"
@@ -36,9 +36,9 @@ class ForeignNode:
     name: str
     where: str
     inputs: tuple[Value | None, ...]
-    outputs: tuple[Value, ...]
+    outputs: Values
     attributes: Mapping[str, Attribute]
-    handles: tuple[int, ...] = ()
+    handles: Ints = ()
     variables: Mapping[int, Value] = field(default_factory=dict[int, Value])
     unsigned: bool = False
     open: frozenset[int] = frozenset()
@@ -143,7 +143,7 @@ class ForeignNode:
             raise self.computed(f'input {k} "{value.name}" is computed')
         return value.array
 
-    def constant_ints(self, k: int) -> tuple[int, ...]:
+    def constant_ints(self, k: int) -> Ints:
         """Elements of input k, a flat tuple.  Raises UnsupportedError unless constant integers."""
         array = self.constant(k)
         if array.dtype.kind not in "iu":
@@ -176,7 +176,7 @@ class Made:
     """
 
     op: Op
-    inputs: tuple[Value, ...]
+    inputs: Values
     output: Value
     assigns: int | None = None
     before: Value | None = None
@@ -189,8 +189,8 @@ Nodes = Iterable[Made]
 class ForeignSubgraph:
     """The body or the condition of a control-flow operator: nodes in the file's order."""
 
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: Values
+    outputs: Values
     nodes: tuple[ForeignNode, ...]
 
 
@@ -203,8 +203,8 @@ class ForeignModel:
     """
 
     name: str
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: Values
+    outputs: Values
     nodes: tuple[ForeignNode, ...]
     initial_nodes: Mapping[int, tuple[ForeignNode, ...]] = field(
         default_factory=dict[int, "tuple[ForeignNode, ...]"]

@@ -14,7 +14,7 @@ from penstock.errors import ModelError
 from penstock.frozen import frozen
 from penstock.ir.op import Op, Site, Work, row_axis, row_count
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, Quantisation, TensorType
 
 
 @frozen(repr=False)
@@ -37,7 +37,7 @@ class Value(Brief):
         return Value(name, type, Data.of(elements))
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Ints:
         return self.type.shape
 
     @property
@@ -70,7 +70,7 @@ def result_of(op: Op, inputs: Sequence[Value]) -> TensorType:
     return op.result_type(tuple(value.type for value in inputs))
 
 
-def computes(op: Op, inputs: Iterable[TensorType], shape: tuple[int, ...]) -> bool:
+def computes(op: Op, inputs: Iterable[TensorType], shape: Ints) -> bool:
     """Whether an operator on inputs of these types has an output of that shape."""
     try:
         return op.result_type(tuple(inputs)).shape == shape
@@ -215,7 +215,7 @@ class Graph(Brief):
     nodes: tuple[Node, ...]
     states: tuple[State, ...] = ()
     queues: tuple[Queue, ...] = ()
-    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    orders: tuple[tuple[str, Ints], ...] = ()
 
     @property
     def kept(self) -> tuple[Value, ...]:

@@ -20,7 +20,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCall, PlacedCost
 from penstock.ir.operator_facts import OnnxName, RelayName, StatedAttribute, stated_fields
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[Array, ...]
@@ -178,7 +178,7 @@ class Kernel:
     params: Params = ()
     tables: Tables = ()
     constants: tuple[tuple[int, str], ...] = ()
-    folded: tuple[int, ...] = ()
+    folded: Ints = ()
     scratch_bytes: int = 0
     scattered_scratch_bytes: int = 0
     placed_scratch: Callable[[PlacedCall], int] | None = None
@@ -188,7 +188,7 @@ class Kernel:
     by_columns: bool = False
     recurrent: bool = False
     accumulates: bool = False
-    whole_in_place: tuple[int, ...] = ()
+    whole_in_place: Ints = ()
     body: Callable[..., Any] | None = None
     cycles: Callable[[int, tuple[str, ...]], float | Breakdown] | None = None
     traffic: Callable[[int, int], Mapping[str, int]] | None = None
@@ -202,7 +202,7 @@ class Kernel:
     placed: PlacedCost | None = None
     filled: FilledCost | None = None
     even_rows: bool = False
-    constant_channels: tuple[int, ...] = ()
+    constant_channels: Ints = ()
     skips_constant: bool = False
     then: Kernel | None = None
 
@@ -326,7 +326,7 @@ class Op(Protocol):
         """The portable C kernel that runs this operator."""
         ...
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
+    def in_place(self, site: Site) -> Ints:
         """Indices of the inputs that the output may overwrite.
 
         Element i of the output depends on no element of such an input but element i."""
@@ -360,7 +360,7 @@ class OperatorDefaults(Op):
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements)
 
-    def in_place(self, site: Site) -> tuple[int, ...]:
+    def in_place(self, site: Site) -> Ints:
         return ()
 
 
@@ -415,7 +415,7 @@ def row_before(out: Region) -> Region:
 MOST_ROWS = 2**15
 
 
-def image_rows(shape: tuple[int, ...]) -> int:
+def image_rows(shape: Ints) -> int:
     """Number of rows of an image: of all rows with the same indices along the axes before theirs.
 
     >>> image_rows((4, 49, 10, 8)), image_rows((4, 32)), image_rows((7,))
@@ -424,7 +424,7 @@ def image_rows(shape: tuple[int, ...]) -> int:
     return shape[row_axis(len(shape))] if len(shape) > 1 else 1
 
 
-def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
+def rows_region(shape: Ints, lower: int, upper: int) -> Region:
     """Rows [lower, upper) of a tensor, which are all rows or some of one image.
 
     >>> rows_region((2, 5, 4, 3), 7, 9).intervals
@@ -445,7 +445,7 @@ def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
     return region
 
 
-def row_count(shape: tuple[int, ...]) -> int:
+def row_count(shape: Ints) -> int:
     """Number of rows of a tensor.
 
     >>> row_count((1, 49, 10, 8)), row_count((4, 32)), row_count((7,))

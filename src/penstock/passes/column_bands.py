@@ -31,10 +31,10 @@ from dataclasses import dataclass, field, replace
 from penstock.brief import Brief
 from penstock.frozen import frozen
 from penstock.ir.columns import COLUMNS, IMAGE_RANK, add_reads, column_reads, with_columns
-from penstock.ir.graph import Graph, Node, Value, computes, free_name
+from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
 from penstock.ir.op import Croppable
 from penstock.ir.region import Interval
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import Ints, TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice
 from penstock.scheduling.bands.columns import Location, Span, Spans, kept_spans, locations
@@ -62,16 +62,16 @@ class BandGraph(Brief):
     """
 
     graph: Graph
-    tensors: tuple[Value, ...]
-    first_columns: tuple[int, ...]
-    steps: tuple[int, ...]
+    tensors: Values
+    first_columns: Ints
+    steps: Ints
     in_place: Mapping[str, Columns]
     uncomputed: frozenset[str]
     kept: Mapping[str, Columns] = field(default_factory=dict[str, Columns])
     count: int = 1
 
     @property
-    def inputs(self) -> tuple[Value, ...]:
+    def inputs(self) -> Values:
         # kept columns have been computed by an earlier band
         return tuple(v for v in self.graph.inputs if self._place(v.name) not in self.kept)
 
@@ -296,7 +296,7 @@ class _Writer:
             self.uncomputed.add(whole.name)
         return True
 
-    def _moved(self, node: Node, span: Span, whole: Value) -> tuple[Value, ...]:
+    def _moved(self, node: Node, span: Span, whole: Value) -> Values:
         """The kept columns of a node's output, moved to the begin of `whole`, which is read."""
         # The moves come before the node, whose columns may be stored where the kept ones were.
         moves = self.places[node.name].moves(span)

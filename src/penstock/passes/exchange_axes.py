@@ -28,7 +28,7 @@ from penstock.ir.exchange import (
     exchanged_type,
     is_image,
 )
-from penstock.ir.graph import Graph, Node, Value, computes, free_name
+from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
 from penstock.ir.op import MOST_ROWS, Op, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.ops.fully_connected import FullyConnected
@@ -110,7 +110,7 @@ def _exchanged_view(node: Node) -> Op | None:
     return Reshape(exchanged_shape(y)) if same else None
 
 
-def _images(node: Node) -> tuple[Value, ...]:
+def _images(node: Node) -> Values:
     return (*node.variable_inputs, node.output)
 
 

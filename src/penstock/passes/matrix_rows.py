@@ -19,10 +19,10 @@ from math import prod
 
 from penstock.choices import Rounding
 from penstock.frozen import frozen
-from penstock.ir.graph import Graph, Node, Value, computes, free_name
+from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
 from penstock.ir.op import Op
 from penstock.ir.region import Region
-from penstock.ir.tensor import Data, DType
+from penstock.ir.tensor import Data, DType, Ints
 from penstock.opkit.axes import RowVectors
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.sliding import Window
@@ -38,7 +38,7 @@ from penstock.passes.cleaning import drop_dead
 ROWS = 1  # The axis of rows in the form of rank 4.
 MOST_MATRICES = 16  # Each has nodes of its own, which the search divides into cascades.
 
-Matrices = tuple[Value, ...]
+Matrices = Values
 """The matrices of a value one by one, or the only one, which all others are paired with."""
 
 
@@ -178,7 +178,7 @@ class _Writer:
             and any(value.name in self.rows for value in node.inputs)
         )
 
-    def _made(self, node: Node, op: Op, inputs: Matrices, shape: tuple[int, ...]) -> Value:
+    def _made(self, node: Node, op: Op, inputs: Matrices, shape: Ints) -> Value:
         made = self._named(node.output, shape)
         self.nodes.append(Node(op, inputs, made, node.origin))
         return made
@@ -217,7 +217,7 @@ class _Writer:
             return ()
         return self._parts(value, (1, count * form.rows, 1, shape[-1]), form.rows)
 
-    def _parts(self, value: Value, shape: tuple[int, ...], rows: int = 1) -> Matrices:
+    def _parts(self, value: Value, shape: Ints, rows: int = 1) -> Matrices:
         """A value under a shape, in parts of so many rows."""
         source = self._shaped(value, shape)
         return tuple(self._part(source, first, rows) for first in range(0, shape[ROWS], rows))
@@ -234,13 +234,13 @@ class _Writer:
         self.nodes.append(Node(op, (source,), part, f'rows of "{source.name}"'))
         return part
 
-    def _named(self, value: Value, shape: tuple[int, ...]) -> Value:
+    def _named(self, value: Value, shape: Ints) -> Value:
         """A new value of another shape."""
         name = free_name(f"{value.name}/rows", self.taken)
         self.taken.add(name)
         return Value(name, value.type.with_shape(shape))
 
-    def _shaped(self, value: Value, shape: tuple[int, ...]) -> Value:
+    def _shaped(self, value: Value, shape: Ints) -> Value:
         """A view of a value, or a constant of another shape."""
         source = self._own_shape(value)
         if value.shape == shape:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.ir.graph import Graph, Node, Value
+from penstock.ir.graph import Graph, Node, Value, Values
 from penstock.ir.tensor import DType
 from penstock.ops.conversions import Dequantize, Quantize, QuantizeReal
 
@@ -60,7 +60,7 @@ def _converts_output(graph: Graph, node: Node) -> bool:
     )
 
 
-def _contains(values: tuple[Value, ...], value: Value) -> bool:
+def _contains(values: Values, value: Value) -> bool:
     return any(value.name == other.name for other in values)
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, Values, free_name
 from penstock.ir.op import row_count
+from penstock.ir.tensor import Ints
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
@@ -29,7 +30,7 @@ def streamed_rows(graph: Graph) -> Graph:
     return graph
 
 
-def channels_first(graph: Graph) -> tuple[Value, ...]:
+def channels_first(graph: Graph) -> Values:
     """Returns the inputs that are images with their channels first, as in ONNX: they are transposed
     before anything but element-wise operators reads them.  Their rows are whole channels."""
     sources = {x.name: x.name for x in graph.inputs}
@@ -43,7 +44,7 @@ def channels_first(graph: Graph) -> tuple[Value, ...]:
     return tuple(x for x in graph.inputs if x.name in moved)
 
 
-def _most_rows(graph: Graph, x: Value) -> tuple[int, ...]:
+def _most_rows(graph: Graph, x: Value) -> Ints:
     """The shape with the most rows among those of an input and its views."""
     views = {x.name: x.shape}
     single = row_count(x.shape) == 1
@@ -55,12 +56,12 @@ def _most_rows(graph: Graph, x: Value) -> tuple[int, ...]:
     return max(views.values(), key=row_count)
 
 
-def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _extents(shape: Ints) -> Ints:
     """The extents that are not 1."""
     return tuple(extent for extent in shape if extent != 1)
 
 
-def _with_shape(graph: Graph, x: Value, shape: tuple[int, ...]) -> Graph:
+def _with_shape(graph: Graph, x: Value, shape: Ints) -> Graph:
     """The graph with another shape of input x, which nodes read through a view."""
     streamed = replace(x, type=x.type.with_shape(shape))
     whole = Value(free_name(f"{x.name}/whole", graph.names()), x.type)

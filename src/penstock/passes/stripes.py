@@ -25,7 +25,7 @@ from itertools import pairwise
 
 from penstock.frozen import frozen
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, Value, computes, free_name
+from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
 from penstock.ir.op import Croppable, Op
 from penstock.ir.region import Region
 from penstock.opkit.axes import RowVectors
@@ -209,7 +209,7 @@ class _Writer:
         return self._copied(tensor, box, Concatenation(axis), parts, output)
 
     def _copied(
-        self, tensor: Value, box: Region, op: Op, inputs: tuple[Value, ...], output: Value | None
+        self, tensor: Value, box: Region, op: Op, inputs: Values, output: Value | None
     ) -> Value:
         if output is None:
             name = self._name(f"{tensor.name}[{_text(box)}] copied")

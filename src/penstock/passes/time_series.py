@@ -26,10 +26,10 @@ import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frozen import frozen
-from penstock.ir.graph import Graph, Node, Value, computes, free_name, result_of
+from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name, result_of
 from penstock.ir.op import Op
 from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Data, TensorType
+from penstock.ir.tensor import Data, Ints, TensorType
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.axis_extremes import ReduceMax, ReduceMin
 from penstock.ops.concatenation import Concatenation
@@ -61,7 +61,7 @@ def time_rows(graph: Graph, axes: Mapping[str, int]) -> Graph:
     return _Writer(graph, axes).graph()
 
 
-def row_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...] | None:
+def row_shape(shape: Ints, axis: int) -> Ints | None:
     """The shape of rows of a series; None if its frames do not follow each other in memory.
 
     >>> row_shape((1, 1, 49, 10), 2), row_shape((1, 49, 10, 8), 1), row_shape((1, 8, 49), 2)
@@ -131,9 +131,7 @@ class _Writer:
             return None
         return self._written(node, op, tuple(v for v in inputs if v is not None), shape)
 
-    def _written(
-        self, node: Node, op: Op, inputs: tuple[Value, ...], shape: tuple[int, ...] | None
-    ) -> Value | None:
+    def _written(self, node: Node, op: Op, inputs: Values, shape: Ints | None) -> Value | None:
         """The output of a node with another operator, if it computes the same elements."""
         try:
             type = result_of(op, inputs)
@@ -159,7 +157,7 @@ class _Writer:
         self.taken.add(name)
         return Value(name, type)
 
-    def _shape(self, value: Value) -> tuple[int, ...] | None:
+    def _shape(self, value: Value) -> Ints | None:
         """The shape of rows of a value; None if it is no series."""
         axis = self.axes.get(value.name)
         return None if axis is None else row_shape(value.shape, axis)
@@ -216,7 +214,7 @@ def _slice_for_rows(op: Slice, axis: int) -> Slice | None:
     return Slice(start, shape, step)
 
 
-def _with_other_axes(op: Op, shape: tuple[int, ...], axis: int) -> Op | None:
+def _with_other_axes(op: Op, shape: Ints, axis: int) -> Op | None:
     """The operator with windows along rows, or with the axes of a reduction for rows; None if it
     has neither."""
     rank = len(shape)
@@ -248,7 +246,7 @@ def _constant_for_rows(value: Value, op: Op, *, swapped: bool) -> Value | None:
     return value
 
 
-def _reshaped(value: Value, shape: tuple[int, ...]) -> Value:
+def _reshaped(value: Value, shape: Ints) -> Value:
     """A constant in another shape with the same order of elements."""
     assert value.data is not None
     if shape == value.shape or len(shape) == len(value.shape) == 0:
@@ -298,7 +296,7 @@ class RunStep:
     op: Op
     series: TimeSeries | None
     reads: tuple[Interval | None, ...]
-    inputs: tuple[Value, ...]
+    inputs: Values
 
 
 def steps(graph: Graph, series: Mapping[str, TimeSeries], hop: int) -> tuple[RunStep, ...]:
@@ -484,6 +482,6 @@ def _along(region: Region, axis: int) -> Interval:
     return region.lower[axis], region.upper[axis]
 
 
-def _with(shape: tuple[int, ...], axis: int, extent: int) -> tuple[int, ...]:
+def _with(shape: Ints, axis: int, extent: int) -> Ints:
     """A shape with another extent along an axis."""
     return (*shape[:axis], extent, *shape[axis + 1 :])

@@ -19,7 +19,7 @@ from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import FUSED, Composite
-from penstock.ir.graph import Node, Value, free_name, result_of
+from penstock.ir.graph import Node, Value, Values, free_name, result_of
 from penstock.ir.op import Op, Site, row_count
 from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
@@ -233,7 +233,7 @@ def fused_part(
     return FusedPart(part, _section_nodes(outputs, part) if len(outputs) > 1 else ())
 
 
-def _outputs(parts: Parts, nodes: Sequence[Node]) -> tuple[Value, ...]:
+def _outputs(parts: Parts, nodes: Sequence[Node]) -> Values:
     """Return the values that some nodes compute and that are used outside of these nodes."""
     made = {node.name for node in nodes}
     used = {value.name for value in parts.graph.results}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from penstock.ir.graph import Graph, Queue, State, Value, free_name
+from penstock.ir.graph import Graph, Queue, State, Value, Values, free_name
 from penstock.ir.op import Table, row_axis, row_count
 from penstock.ir.tensor import Data
 from penstock.program.expr import evaluate
@@ -107,11 +107,11 @@ def initial_constant(name: str, state: State | Queue) -> Value:
     return Value(name, row, Data(raw[: len(raw) // rows]))
 
 
-def _read_constants(steps: tuple[Part, ...]) -> tuple[Value, ...]:
+def _read_constants(steps: tuple[Part, ...]) -> Values:
     return tuple(v for part in steps for v in part.inputs if v.data is not None)
 
 
-def _constant_outputs(graph: Graph) -> tuple[Value, ...]:
+def _constant_outputs(graph: Graph) -> Values:
     return tuple(v for v in graph.outputs if v.data is not None)
 
 

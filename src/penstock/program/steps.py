@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from penstock.frozen import frozen
 from penstock.ir.op import row_count
+from penstock.ir.tensor import Ints
 from penstock.program.expr import Binary, Expr, TableEntry, Var, evaluate
 from penstock.program.program import (
     Address,
@@ -340,7 +341,7 @@ def _unrolled(
 ROW_ENTRY_BYTES = 4
 """Bytes of an entry of a row table: an offset of one word."""
 
-RowTable = tuple[str, tuple[int, ...]]
+RowTable = tuple[str, Ints]
 """A buffer, and the offset of each row in it, in bytes."""
 
 
@@ -352,7 +353,7 @@ def row_tables(program: Program) -> tuple[RowTable, ...]:
     return tuple(dict.fromkeys((buffer, table) for buffer, table in found if table is not None))
 
 
-def row_table(rows: Rows) -> tuple[int, ...] | None:
+def row_table(rows: Rows) -> Ints | None:
     """The table of offsets by which C finds rows; None if it needs none.
 
     For a ring that rotates, the table has the offsets of all slots twice: the offsets of its rows
@@ -370,7 +371,7 @@ def _shown(command: Command) -> tuple[View, ...]:
     return () if isinstance(command, Advance) else accessed_views(command)
 
 
-def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
+def bound_tables(program: Program) -> tuple[Ints, ...]:
     """Every distinct table that a bound or offset uses, in program order."""
     found = (
         entry.values
@@ -381,7 +382,7 @@ def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
     return tuple(dict.fromkeys(found))
 
 
-def entry_bytes(values: tuple[int, ...]) -> int:
+def entry_bytes(values: Ints) -> int:
     """Bytes of an entry of a bound table: 1 or 2 if all entries are non-negative and fit, otherwise
     4."""
     if min(values) < 0:

@@ -17,6 +17,7 @@ from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
 from penstock.ir.operator_facts import StatedAttribute
+from penstock.ir.tensor import Ints
 from penstock.reports.codec import LINKED, Json, encoded_fields, named
 from penstock.reports.formats import ABSENT, short_names
 from penstock.scheduling.model.stripe import Stripes
@@ -56,7 +57,7 @@ class LayerTensor(Brief):
 
     role: TensorRole
     name: str
-    shape: tuple[int, ...]
+    shape: Ints
     element_type: str
     size_bytes: int
     scales: tuple[float, float] | None = None
@@ -70,7 +71,7 @@ class NodeLine:
     """A node: operator, output shape, engine, name."""
 
     kind: str
-    shape: tuple[int, ...]
+    shape: Ints
     engine: str
     name: str
 
@@ -85,7 +86,7 @@ class ConstantChannels(Brief):
     """
 
     layer: str
-    channels: tuple[int, ...]
+    channels: Ints
     count: int
     weights: str
     skipped: bool
@@ -209,10 +210,10 @@ class Step(Brief):
     name: str
     kind: str
     origin: str
-    shape: tuple[int, ...]
+    shape: Ints
     cascade: int | None
     rows: int | None
-    reads: tuple[int, ...]
+    reads: Ints
     calls: int
     macs: int
     read_bytes: int
@@ -241,7 +242,7 @@ class Step(Brief):
         return self
 
     @property
-    def numbers(self) -> tuple[int, ...]:
+    def numbers(self) -> Ints:
         """Its number in the program, if it has one."""
         return () if self.step is None else (self.step,)
 
@@ -303,7 +304,7 @@ class Layer(Brief):
 
     kind: str = field(metadata=named("operator"))
     steps: tuple[Step, ...] = field(default=(), metadata=LINKED)
-    indices: tuple[int, ...] = field(default=(), metadata=named("steps"))
+    indices: Ints = field(default=(), metadata=named("steps"))
     weight_bytes: int = 0
     live_bytes: int | None = None
     short_name: str = ""
@@ -345,7 +346,7 @@ class Layer(Brief):
         return tuple(found.values())
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Ints:
         """The shape of its whole output."""
         outputs = (one.shape for one in self.last.tensors if one.role is TensorRole.OUTPUT)
         return next(outputs, self.last.shape)
@@ -356,7 +357,7 @@ class Layer(Brief):
         return min(self.numbers, default=None)
 
     @property
-    def numbers(self) -> tuple[int, ...]:
+    def numbers(self) -> Ints:
         """Numbers of its steps in the program."""
         return tuple(number for one in self.steps for number in one.numbers)
 

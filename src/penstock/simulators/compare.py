@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Ints
 
 
 @frozen
@@ -16,7 +16,7 @@ class Difference:
 
     tensor: str
     set_number: int
-    index: tuple[int, ...] | None
+    index: Ints | None
     expected: float
     found: float
     elements: int

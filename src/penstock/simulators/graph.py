@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.ir.graph import Graph, Node
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Ints
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -61,7 +61,7 @@ class TensorTrace:
 
     Elements that are not computed, because nothing reads them, are masked (`numpy.ma`)."""
 
-    def __init__(self, tensors: dict[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, tensors: dict[str, Array], shapes: Mapping[str, Ints]) -> None:
         self._tensors = tensors
         self._shapes = shapes
 

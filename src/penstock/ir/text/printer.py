@@ -37,7 +37,7 @@ from collections.abc import Iterator
 
 from penstock.errors import InternalError
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, Queue, State, Value
+from penstock.ir.graph import Graph, Node, Queue, State, Value, Values
 from penstock.ir.tensor import Quantisation, TensorType
 from penstock.ir.text.attributes import ConstantTable, attribute, data_lines, record
 from penstock.ir.text.labels import Labels
@@ -145,7 +145,7 @@ class _Scope:
             yield from inside
             yield f"{self._indent}}}" + (f" at {quoted(node.origin)}" if node.origin else "")
 
-    def constants(self, values: tuple[Value, ...]) -> Iterator[str]:
+    def constants(self, values: Values) -> Iterator[str]:
         for value in values:
             if value.data is not None and self._known(value.name) != value:
                 data = self._table.data(value.data, value.type)
@@ -169,7 +169,7 @@ class _Scope:
         self._declared[value.name] = value
         return _declaration(value, self._labels, self._table)
 
-    def _composite(self, op: Composite, inputs: tuple[Value, ...]) -> str:
+    def _composite(self, op: Composite, inputs: Values) -> str:
         """The head of a composite; an input is printed as `outside as inside` if its names
         differ."""
         operands = (

@@ -53,7 +53,7 @@ def broken_rule(rule: Rule, node: Node) -> str | None:
     >>> node = Node(PlainRelu(), (Value("x", type),), Value("y", type))
     >>> def few_rows(node):
     ...     '''Images have at most 3 rows.'''
-    ...     rows = node.output.type.shape[1]
+    ...     rows = node.output.shape[1]
     ...     return rows <= 3 or f"this one has {rows}"
     >>> broken_rule(few_rows, node)
     'Images have at most 3 rows: this one has 4'
@@ -118,7 +118,7 @@ def cycles(implementation: Implementation, node: Node) -> float:
     if cost is None:
         raise _bad_cost("the kernel has no cost function", where)
     cost_of(cost, 1, (), where)
-    return cost_of(cost, row_count(node.output.type.shape), (), where)
+    return cost_of(cost, row_count(node.output.shape), (), where)
 
 
 def cost_of(

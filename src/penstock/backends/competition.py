@@ -109,7 +109,7 @@ def _cycles(node: Node) -> float:
     cost = node.op.chosen.cycles
     if cost is None:
         return float("inf")
-    return cost_of(cost, row_count(node.output.type.shape), (), node.name)
+    return cost_of(cost, row_count(node.output.shape), (), node.name)
 
 
 def _groups(claims: Mapping[str, Sequence[Node]]) -> tuple[set[str], ...]:

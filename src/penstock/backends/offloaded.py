@@ -218,6 +218,6 @@ def main_node(composite: Composite) -> Node:
         return next(node for node in composite.nodes if node.name == named)
 
     def macs(node: Node) -> int:
-        return node.op.work(node.site, Region.whole(node.output.type.shape)).macs
+        return node.op.work(node.site, Region.whole(node.output.shape)).macs
 
     return max(composite.nodes, key=macs)

@@ -213,7 +213,7 @@ class _Packing:
                 self.packed_values[node.name] = x
             elif node.op.order == FIRST and x.name in self.packed_values:
                 stored = self.packed_values[x.name]
-                return replace(node, op=Reshape(node.output.type.shape), inputs=(stored,))
+                return replace(node, op=Reshape(node.output.shape), inputs=(stored,))
         return node
 
     def _packed(self, value: Value) -> Value:
@@ -243,7 +243,7 @@ class _Packing:
             if value.name in self.packed_values:
                 before += self.form.restored(self.packed_values[value.name], value, self.taken)
         after: list[Node] = []
-        enough = node.output.type.shape[-1] >= self.rule.least_channels
+        enough = node.output.shape[-1] >= self.rule.least_channels
         if self.rule.borders or (enough and not self._is_read_elsewhere(node)):
             after = self.form.ways(node.output, self.taken, is_copied=False)[0]
         return (*before, *composite.nodes, *after)
@@ -265,10 +265,10 @@ def _packing(
     value: Value, pack: int, taken: Collection[str], *, is_copied: bool = False
 ) -> list[Node]:
     """The nodes that reshape a value to NHWC, pad its channels with 0, and pack it."""
-    *_, channels = value.type.shape
+    *_, channels = value.shape
     steps: list[tuple[str, Op]] = []
-    image = value.type.shape
-    if value.type.rank == 2:
+    image = value.shape
+    if value.rank == 2:
         image = (1, 1, 1, channels)
         steps.append(("image", Reshape(image)))
     if channels % pack:
@@ -281,9 +281,9 @@ def _packing(
 def _padded(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
     """The nodes that pad the channels of an image to a block, by way of rows that are whole blocks
     of bytes; none if its rows or its pixels are whole blocks."""
-    *image, width, channels = value.type.shape
+    *image, width, channels = value.shape
     missing = -width % (pack // gcd(pack, channels))
-    if value.type.rank != 4 or channels >= pack or not missing:
+    if value.rank != 4 or channels >= pack or not missing:
         return []
     steps: list[tuple[str, Op]] = [
         ("wide", Pad((0,) * 4, (0, 0, missing, 0), 0)),
@@ -294,15 +294,15 @@ def _padded(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
 
 
 def _unpacking(stored: Value, value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    *_, channels = value.type.shape
-    image = value.type.shape if value.type.rank == 4 else (1, 1, 1, channels)
+    *_, channels = value.shape
+    image = value.shape if value.rank == 4 else (1, 1, 1, channels)
     packs = -(-channels // pack)
-    unpack = UnpackChannels(packs) if packs > 1 else Reshape(stored.type.shape)
+    unpack = UnpackChannels(packs) if packs > 1 else Reshape(stored.shape)
     steps: list[tuple[str, Op]] = [("whole", unpack)]
     if channels % pack:
         steps.append(("image", Slice((0,) * 4, image, (1,) * 4)))
-    if value.type.rank == 2:
-        steps.append(("row", Reshape(value.type.shape)))
+    if value.rank == 2:
+        steps.append(("row", Reshape(value.shape)))
     return list(_chain(stored, steps, value, taken))
 
 
@@ -314,7 +314,7 @@ def _chain(
     stem = (last or first).name
     for k, (label, op) in enumerate(every):
         result = op.result_type((first.type,))
-        type = replace(result, quantisation=first.type.quantisation)
+        type = replace(result, quantisation=first.quantisation)
         between = Value(free_name(f"{stem}/{label}", taken), type)
         output = last if last and k == len(every) - 1 else between
         yield Node(op, (first,), output)

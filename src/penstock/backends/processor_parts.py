@@ -213,7 +213,7 @@ class Processor:
         odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
         work = self.work_cycles(part)
         if part.nodes:
-            work = work * sum(stripes) // row_count(part.output.type.shape)
+            work = work * sum(stripes) // row_count(part.output.shape)
         return work + len(stripes) * self._call_cycles(part) + odd
 
     def cold_start_cycles(
@@ -330,7 +330,7 @@ class Engines:
         memory: the memory region of each tensor; None if all are in the default region."""
         if part.kernel.cycles is None:
             return self.processor.work_cycles(part, memory)
-        rows = row_count(part.output.type.shape)
+        rows = row_count(part.output.shape)
         return max(0, self._cycles(part, rows, memory) - self.call_cycles(part, memory))
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
@@ -339,7 +339,7 @@ class Engines:
         memory: the memory region of each tensor; None if all are in the default region."""
         if part.kernel.cycles is None:
             return self.processor.call_cycles(part, memory)
-        rows = row_count(part.output.type.shape)
+        rows = row_count(part.output.shape)
         whole = self._cycles(part, rows, memory)
         if rows == 1:
             return whole

@@ -319,7 +319,7 @@ def _call(
 ) -> tuple[Call, tuple[Buffer, ...]]:
     """The call that computes a node, and the buffers that only this call uses."""
     # These buffers hold the kernel's tables, its scratch and its prefetched constants.
-    op, rows = node.op, row_count(node.output.type.shape)
+    op, rows = node.op, row_count(node.output.shape)
     chosen = kernel(op) if isinstance(op, Composite) else op.kernel(node.site)
     inputs = tuple(_view(value, owners) for value in node.inputs)
     output = _view(node.output, owners)

@@ -196,7 +196,7 @@ class GraphBuilder:
         name: str = "fully_connected",
     ) -> Value:
         """Dense layer on x as (N, I), with weights (outputs, I) and one scale by default."""
-        depth = math.prod(x.shape[1:]) if x.rank > 1 else x.type.elements
+        depth = math.prod(x.shape[1:]) if x.rank > 1 else x.elements
         clamp = clamped(self._graph, activation)
         layer = WeightedLayer(
             FullyConnected(clamp),
@@ -246,12 +246,12 @@ class GraphBuilder:
     def maximum(self, a: Value, b: Value, name: str = "maximum") -> Value:
         """Element-wise maximum, in a quantisation that covers both inputs."""
         a, b = self._alike((a, b))
-        return self.apply(Maximum(), a, b, quantisation=a.type.quantisation, name=name)
+        return self.apply(Maximum(), a, b, quantisation=a.quantisation, name=name)
 
     def minimum(self, a: Value, b: Value, name: str = "minimum") -> Value:
         """Element-wise minimum, in a quantisation that covers both inputs."""
         a, b = self._alike((a, b))
-        return self.apply(Minimum(), a, b, quantisation=a.type.quantisation, name=name)
+        return self.apply(Minimum(), a, b, quantisation=a.quantisation, name=name)
 
     def less(self, a: Value, b: Value, name: str = "less") -> Value:
         """Whether a < b, as booleans."""
@@ -313,7 +313,7 @@ class GraphBuilder:
             raise self._graph.usage("there is no value to concatenate")
         alike = self._alike(xs)
         op = Concatenation(self._axis(xs[0], axis))
-        return self.apply(op, *alike, quantisation=alike[0].type.quantisation, name=name)
+        return self.apply(op, *alike, quantisation=alike[0].quantisation, name=name)
 
     def split(
         self, x: Value, parts: int | Sequence[int], axis: int = -1, name: str = "split"
@@ -333,7 +333,7 @@ class GraphBuilder:
             start, part = [0] * len(shape), list(shape)
             start[axis], part[axis] = sum(parts[:k]), size
             op = Slice(tuple(start), tuple(part), (1,) * len(shape))
-            found.append(self.apply(op, x, quantisation=x.type.quantisation, name=name))
+            found.append(self.apply(op, x, quantisation=x.quantisation, name=name))
         return tuple(found)
 
     def batch_norm(
@@ -383,14 +383,14 @@ class GraphBuilder:
 
     def _alike(self, xs: Sequence[Value]) -> Values:
         """The int8 values in one quantisation, which covers the range of each."""
-        if len({x.type.quantisation for x in xs}) == 1:
+        if len({x.quantisation for x in xs}) == 1:
             return tuple(xs)
-        lower = min(x.type.scale * (-128 - x.type.zero_point) for x in xs)
-        upper = max(x.type.scale * (127 - x.type.zero_point) for x in xs)
+        lower = min(x.scale * (-128 - x.zero_point) for x in xs)
+        upper = max(x.scale * (127 - x.zero_point) for x in xs)
         scale = (upper - lower) / 255
         common = one_quantisation(scale, round(-128 - lower / scale))
         return tuple(
-            x if x.type.quantisation == common else self.apply(Quantize(), x, quantisation=common)
+            x if x.quantisation == common else self.apply(Quantize(), x, quantisation=common)
             for x in xs
         )
 
@@ -404,7 +404,7 @@ class GraphBuilder:
     ) -> Value:
         """Average pooling; `stride` defaults to the window's size."""
         pair = windows(self._graph, x, kernel, kernel if stride is None else stride, 1, padding)
-        return self.apply(AveragePool2D(*pair), x, quantisation=x.type.quantisation, name=name)
+        return self.apply(AveragePool2D(*pair), x, quantisation=x.quantisation, name=name)
 
     def max_pool2d(
         self,
@@ -416,7 +416,7 @@ class GraphBuilder:
     ) -> Value:
         """Max pooling; `stride` defaults to the window's size."""
         pair = windows(self._graph, x, kernel, kernel if stride is None else stride, 1, padding)
-        return self.apply(MaxPool2D(*pair), x, quantisation=x.type.quantisation, name=name)
+        return self.apply(MaxPool2D(*pair), x, quantisation=x.quantisation, name=name)
 
     def global_average_pool(self, x: Value, name: str = "global_average_pool") -> Value:
         """Mean over all rows and columns: (N, H, W, C) to (N, 1, 1, C)."""
@@ -430,9 +430,9 @@ class GraphBuilder:
     def reshape(self, x: Value, shape: Sequence[int], name: str = "reshape") -> Value:
         """Reshape; one extent may be -1 and is inferred."""
         known = math.prod(extent for extent in shape if extent != -1)
-        inferred = x.type.elements // known if known else 0
+        inferred = x.elements // known if known else 0
         full = tuple(inferred if extent == -1 else extent for extent in shape)
-        return self.apply(Reshape(full), x, quantisation=x.type.quantisation, name=name)
+        return self.apply(Reshape(full), x, quantisation=x.quantisation, name=name)
 
     def apply(
         self,

@@ -59,7 +59,7 @@ class OutputCalibration:
         if self.result.dtype not in (DType.INT8, DType.INT16):
             return None
         if self._moves_elements():
-            return self.inputs[0].type.quantisation
+            return self.inputs[0].quantisation
         scale, ys = self._fitting()
         lower = scale * min(int(y.min()) for y in ys)
         upper = scale * max(int(y.max()) for y in ys)
@@ -69,7 +69,7 @@ class OutputCalibration:
     def _moves_elements(self) -> bool:
         if self.op.ALIAS:
             return True
-        first = self.inputs[0].type.scale
+        first = self.inputs[0].scale
         usual, coarse = (self.outputs(quantisation(first * f, 0), 1) for f in (1.0, COARSE))
         return all(np.array_equal(a, b) and np.any(a) for a, b in zip(usual, coarse, strict=True))
 
@@ -77,7 +77,7 @@ class OutputCalibration:
         """A scale at which nothing is clipped and the largest magnitude is at least an eighth of
         the range, with the outputs; the last candidate if all outputs are 0."""
         least, most = self.result.dtype.lower, self.result.dtype.upper - 1
-        scale, ys = self.inputs[0].type.scale, ()
+        scale, ys = self.inputs[0].scale, ()
         for _ in range(MOST_CANDIDATES):
             ys = self.outputs(quantisation(scale, 0))
             clipped = any(np.any((y == least) | (y == most)) for y in ys)
@@ -259,14 +259,14 @@ class WeightedLayer:
         samples = graph.samples(x)
         batch = len(samples) * result.shape[0]
         whole = Region.whole((batch, *result.shape[1:]))
-        sums = self.op.sums(joined(samples), x.type.zero_point, elements, whole)
-        fit = calibration.fit(sums, x.type.scale, self.activation, random, self.per_channel)
+        sums = self.op.sums(joined(samples), x.zero_point, elements, whole)
+        fit = calibration.fit(sums, x.scale, self.activation, random, self.per_channel)
         operands = self._operands(graph, x, elements, fit.scales, fit.bias, name)
         chosen = chosen or calibration.layer_quantisation(
-            fit.interval(sums, x.type.scale), self.activation, few=calibration.are_few(sums)
+            fit.interval(sums, x.scale), self.activation, few=calibration.are_few(sums)
         )
         output = Value(name, TensorType(result.shape, DType.INT8, chosen))
-        y = fit.outputs(sums, x.type.scale, output.type, self.activation.bounds(output.type))
+        y = fit.outputs(sums, x.scale, output.type, self.activation.bounds(output.type))
         return graph.append(self.op, operands, output, tuple(np.split(y, len(samples))))
 
     def _operands(
@@ -281,7 +281,7 @@ class WeightedLayer:
         """X, weights and bias; the bias has the product of the scales of x and weights."""
         zeros = (0,) * len(scales)
         w = Quantisation(scales, zeros, self.axis if len(scales) > 1 else None)
-        products = tuple(float(np.float32(x.type.scale * s)) for s in scales)
+        products = tuple(float(np.float32(x.scale * s)) for s in scales)
         b = Quantisation(products, zeros, 0 if len(scales) > 1 else None)
         return (
             x,

@@ -52,7 +52,7 @@ def check_node(node: Node) -> None:
     )
     values = (*node.variable_inputs, node.output)
     # int8 without a quantisation are plain integers, which no operator mixes with quantised ones.
-    if any(value.type.quantisation for value in values) and not node.op.ALIAS:
+    if any(value.quantisation for value in values) and not node.op.ALIAS:
         for value in values:
             _check_quantisation(value)
     if not node.op.ALIAS:

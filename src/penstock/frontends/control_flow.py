@@ -84,7 +84,7 @@ class _Unroller:
             folded = _folded(node)
             known = folded or tuple(node.outputs[k] for k in sorted(node.open))
             self.values |= {value.name: value for value in known}
-            if folded is None and any(y.type.elements for y in node.outputs):
+            if folded is None and any(y.elements for y in node.outputs):
                 yield node
             return
         if node.handles:
@@ -166,7 +166,7 @@ def _without_empty_parts(node: ForeignNode) -> ForeignNode:
     first."""
     if node.name != "CONCATENATION":
         return node
-    full = tuple(x for x in node.inputs if x is None or x.type.elements)
+    full = tuple(x for x in node.inputs if x is None or x.elements)
     return replace(node, inputs=full or node.inputs)
 
 
@@ -191,7 +191,7 @@ def _misfit(node: ForeignNode, inner: str, outer: int) -> ModelError:
 def _truth(node: ForeignNode, answers: Values, what: str) -> bool:
     """The truth value of a condition.  Raises UnsupportedError unless it is constant."""
     (answer,) = answers if len(answers) == 1 else (None,)
-    if answer is None or answer.data is None or answer.type.elements != 1:
+    if answer is None or answer.data is None or answer.elements != 1:
         raise _refused(node, f"depends on data: {what} is computed from inputs")
     return bool(answer.array.ravel()[0])
 
@@ -283,7 +283,7 @@ def with_known_shapes(node: ForeignNode) -> ForeignNode:
             return node
         known = _inferred(made)
         outputs = tuple(
-            replace(y, type=y.type.with_shape(known.get(y.name, y.shape))) if k in node.open else y
+            y.with_shape(known.get(y.name, y.shape)) if k in node.open else y
             for k, y in enumerate(node.outputs)
         )
         if outputs == node.outputs:

@@ -338,7 +338,7 @@ def with_real_constants(model: ForeignModel) -> ForeignModel:
 def _real_constant(node: ForeignNode) -> Value | None:
     """The output of a DEQUANTIZE of a constant; None for one of a computed tensor."""
     x, y = node.input(0), node.output()
-    if x.data is None or (x.dtype is not DType.FLOAT32 and x.type.quantisation is None):
+    if x.data is None or (x.dtype is not DType.FLOAT32 and x.quantisation is None):
         return None
     elements = x.array
     if x.dtype is not DType.FLOAT32:

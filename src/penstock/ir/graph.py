@@ -49,6 +49,30 @@ class Value(Brief):
         return self.type.dtype
 
     @property
+    def elements(self) -> int:
+        return self.type.elements
+
+    @property
+    def quantisation(self) -> Quantisation | None:
+        return self.type.quantisation
+
+    @property
+    def scale(self) -> float:
+        return self.type.scale
+
+    @property
+    def zero_point(self) -> int:
+        return self.type.zero_point
+
+    def with_shape(self, shape: tuple[int, ...]) -> Value:
+        """The tensor with another shape."""
+        return replace(self, type=self.type.with_shape(shape))
+
+    def shaped(self, name: str, shape: tuple[int, ...]) -> Value:
+        """A computed tensor of this type, but for its shape."""
+        return Value(name, self.type.with_shape(shape))
+
+    @property
     def array(self) -> Array:
         """The elements of a constant."""
         assert self.data is not None, self.name

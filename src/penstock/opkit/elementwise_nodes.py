@@ -64,7 +64,7 @@ def of_merged_axes(op: Op, operands: Values, output: Value) -> Iterator[Made]:
 
 def _repeated(x: Value, shape: Ints, name: str) -> tuple[Value, tuple[Made, ...]]:
     """`x` broadcast to a shape, named `name`, and the nodes that repeat it if it is computed."""
-    found = Value(name, x.type.with_shape(shape))
+    found = x.shaped(name, shape)
     if x.data is not None:
         every = np.broadcast_to(x.array, shape)
         return replace(found, data=Data.of(every)), ()

@@ -317,14 +317,14 @@ def _of_unsigned(op: Layer, node: ForeignNode, x: TensorType, w: Value) -> Value
     The reference rounds the product of the scales of input and weights to single precision.  The
     scale of the result is such that `Layer.multipliers` yields the reference's multiplier."""
     _constant(node, w, "weights")
-    q, y = w.type.quantisation, node.output().type
+    q, y = w.quantisation, node.output().type
     if q is None or q.axis is not None:
         raise node.unsupported("uint8 weights must have one scale")
     found = _differences(w)
     narrow = not len(wide_channels(found, op.OUTPUT_AXIS))
     if not narrow and not op.TAKES_WIDE:
         raise node.unsupported("weights less their zero point do not fit int8")
-    product = float(np.float32(x.scale) * np.float32(w.type.scale))
+    product = float(np.float32(x.scale) * np.float32(w.scale))
     wanted = quantise_multiplier(product / y.scale)
     scale = product / x.scale
     every = (scale, np.nextafter(scale, np.inf), np.nextafter(scale, 0.0))
@@ -495,14 +495,14 @@ def exchanged_ends(w: Value) -> Value:
     found = centred(w)
     assert found is not None
     elements = np.ascontiguousarray(found.array.transpose(3, 1, 2, 0))
-    q = found.type.quantisation
+    q = found.quantisation
     if q is not None and q.axis is not None:
         q = replace(q, axis={0: 3, 3: 0}.get(q.axis, q.axis))
     return Value.constant(w.name, elements, q)
 
 
 def _differences(w: Value) -> Array:
-    q, elements = w.type.quantisation, w.array.astype(np.int64)
+    q, elements = w.quantisation, w.array.astype(np.int64)
     if q is None:
         return elements
     shape = [1] * elements.ndim
@@ -512,7 +512,7 @@ def _differences(w: Value) -> Array:
 
 
 def _with_zero_points(w: Value, elements: Array) -> Value:
-    q = w.type.quantisation
+    q = w.quantisation
     if q is not None:
         q = replace(q, zero_points=(0,) * len(q.zero_points))
     return Value.constant(w.name, elements, q)

@@ -23,7 +23,7 @@ LATEST_FORM = 18
 
 def intermediate(value: Value, shape: Ints, label: str) -> Value:
     """An intermediate value with the type of `value` and another shape."""
-    return Value(f"{value.name}/{label}", value.type.with_shape(shape))
+    return value.shaped(f"{value.name}/{label}", shape)
 
 
 def with_shape(op: Op, inputs: Values, shape: Ints, output: Value) -> Iterator[Made]:
@@ -103,7 +103,7 @@ def requantised(
     """Nodes that compute output k by `op` on x, followed by Quantize if necessary.
 
     `natural`: quantisation of the result of `op`; that of x by default."""
-    natural, wanted = natural or x.type.quantisation, node.output(k).type.quantisation
+    natural, wanted = natural or x.quantisation, node.output(k).quantisation
     if wanted == natural:
         yield node.made(op, x, k=k)
         return
@@ -122,8 +122,8 @@ def conversion(x: Value, wanted: Quantisation | None) -> Op:
 
 def alike(node: OnnxNode, value: Value, label: str) -> tuple[Value, tuple[Made, ...]]:
     """A value in the quantisation of output 0, and the Quantize node, if one is necessary."""
-    wanted = node.output().type.quantisation
-    if value.type.quantisation == wanted:
+    wanted = node.output().quantisation
+    if value.quantisation == wanted:
         return value, ()
     type = TensorType(value.shape, DType.INT8 if wanted else DType.FLOAT32, wanted)
     found = Value(f"{node.output().name}/{label}", type)
@@ -146,6 +146,6 @@ def in_scale_of_output(node: OnnxNode, k: int) -> tuple[Value, tuple[Made, ...]]
 def is_real(node: OnnxNode) -> bool:
     """Whether a node computes on real numbers without quantisation, or results in such."""
     computed = (value for value in node.inputs if value is not None and value.data is None)
-    return node.output().type.quantisation is None or any(
+    return node.output().quantisation is None or any(
         value.dtype is DType.FLOAT32 for value in computed
     )

@@ -60,7 +60,7 @@ def has_real_constants(node: OnnxNode, axis: int) -> bool:
         return False
     if value.dtype is DType.FLOAT32 and not _has_one_magnitude(node.constant(1), axis):
         return True
-    return value.type.quantisation is not None and _has_fine_biases(node, value.type.quantisation)
+    return value.quantisation is not None and _has_fine_biases(node, value.quantisation)
 
 
 def _has_fine_biases(node: OnnxNode, weights: Quantisation) -> bool:
@@ -119,7 +119,7 @@ def weights_at(node: OnnxNode, k: int, index: int) -> Value:
     found = elements[index]
     if value.dtype is DType.FLOAT32:
         return _of_reals(node, name, found, 0)
-    q = value.type.quantisation
+    q = value.quantisation
     if q is not None and q.axis == 0:
         q = Quantisation(q.scales[index : index + 1], q.zero_points[index : index + 1])
     elif q is not None and q.axis is not None:
@@ -134,7 +134,7 @@ def _weights(node: OnnxNode, value: Value, elements: Array, order: Ints, axis: i
     moved = np.ascontiguousarray(elements.transpose(order))
     if value.dtype is DType.FLOAT32:
         return _of_reals(node, value.name, moved, axis)
-    q = value.type.quantisation
+    q = value.quantisation
     if q is not None and q.axis is not None:
         q = replace(q, axis=order.index(q.axis))
     return Value.constant(value.name, moved, q)
@@ -226,8 +226,8 @@ def real_bias(node: OnnxNode, k: int, channels: int) -> Array:
 
 def of_real_bias(node: OnnxNode, name: str, reals: Array, x: Value, w: Value) -> Value:
     """Real biases as int32 in units of x.scale * w.scale."""
-    q = w.type.quantisation
-    scales = np.array(q.scales if q else (1.0,), np.float64) * x.type.scale
+    q = w.quantisation
+    scales = np.array(q.scales if q else (1.0,), np.float64) * x.scale
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         steps = np.rint(reals / scales)
     require(bool(np.isfinite(steps).all()), f'bias "{name}" holds what is no finite number')

@@ -49,7 +49,7 @@ class RealNodes:
         """A computed tensor as real numbers."""
         if value.dtype is DType.FLOAT32:
             return value
-        op = Cast(DType.FLOAT32) if value.type.quantisation is None else Dequantize()
+        op = Cast(DType.FLOAT32) if value.quantisation is None else Dequantize()
         return self.apply(op, value)
 
     def constant(self, numbers: Array | float, label: str) -> Value:
@@ -64,7 +64,7 @@ class RealNodes:
         """Integers as int32, such as indices."""
         if value.dtype is DType.INT32:
             return value
-        if value.type.quantisation is not None:
+        if value.quantisation is not None:
             return self.apply(Cast(DType.INT32), self.real(value))
         if value.data is not None:
             return self.typed_constant(value.array, DType.INT32)
@@ -77,7 +77,7 @@ class RealNodes:
     def plain(self, k: int) -> Value:
         """Input k in its own element type; as real numbers if it is quantised."""
         value = self.node.input(k)
-        return value if value.type.quantisation is None else self.input(k)
+        return value if value.quantisation is None else self.input(k)
 
     def typed_constant(self, elements: Array, dtype: DType) -> Value:
         """A constant of an element type."""
@@ -102,7 +102,7 @@ class RealNodes:
                 return self._with_merged_axes(op, inputs)
         type = result_of(op, inputs)
         if type.dtype is DType.INT8:
-            scales = (v.type.quantisation for v in inputs if v.dtype is DType.INT8)
+            scales = (v.quantisation for v in inputs if v.dtype is DType.INT8)
             type = replace(type, quantisation=like or next(scales))
         name = f"{self.node.output().name}/real{len(self._made)}"
         value = Value(name, type)
@@ -132,7 +132,7 @@ class RealNodes:
     def reshape(self, value: Value, shape: Ints) -> Value:
         """The value with another shape, of which one extent may be -1: what is left."""
         if -1 in shape:
-            rest = -value.type.elements // math.prod(shape)
+            rest = -value.elements // math.prod(shape)
             shape = tuple(rest if extent == -1 else extent for extent in shape)
         if value.shape == shape:
             return value
@@ -151,7 +151,7 @@ class RealNodes:
         named: dict[str, Made] = {}
         last: list[Made] = []
         for k, value in values.items():
-            wanted, found = self.node.output(k).type.quantisation, value.type.quantisation
+            wanted, found = self.node.output(k).quantisation, value.quantisation
             op = None if found == wanted else conversion(value, wanted)
             made = {one.output.name: one for one in self._made}.get(value.name)
             if op is not None or made is None or value.name in named:
@@ -177,11 +177,11 @@ def exact_elementwise(node: OnnxNode, op: Op, real: Op) -> Iterator[Made]:
     numbers if an input or the output is not int8 without loss."""
     operands = [exact_operand(node, k) for k in range(2)]
     found = [value for value in operands if value is not None]
-    if len(found) < 2 or node.output().type.quantisation is None:
+    if len(found) < 2 or node.output().quantisation is None:
         yield from real_elementwise(node, real)
     elif max(value.rank for value in found) > RANK:
         shape = np.broadcast_shapes(*(value.shape for value in found))
         y = node.output()
-        yield from of_merged_axes(op, tuple(found), replace(y, type=y.type.with_shape(shape)))
+        yield from of_merged_axes(op, tuple(found), y.with_shape(shape))
     else:
         yield node.made(op, *found)

@@ -258,7 +258,7 @@ def from_onnx_products(node: OnnxNode) -> Nodes:
     if max(value.rank for value in values) == 2:
         shape = shape[1:]
     y = node.output()
-    type = TensorType(shape, DType.INT8, y.type.quantisation)
+    type = TensorType(shape, DType.INT8, y.quantisation)
     yield from product_nodes(op, values, rank, replace(y, type=type))
 
 
@@ -269,7 +269,7 @@ def _stacked(values: tuple[Value, Value]) -> tuple[int, tuple[Ints, ...]]:
 
 
 def _has_several_scales(value: Value) -> bool:
-    q = value.type.quantisation
+    q = value.quantisation
     return value.data is not None and q is not None and len(q.scales) > 1
 
 

@@ -455,7 +455,7 @@ def _sum_of_all(node: OnnxNode) -> Nodes:
 
 def _sloped(node: OnnxNode) -> Iterator[Made]:
     slopes = exact_operand(node, 1)
-    if slopes is not None and node.output().type.quantisation is not None:
+    if slopes is not None and node.output().quantisation is not None:
         yield node.made(Prelu(), node.input(0), slopes)
         return
     real = RealNodes(node)
@@ -480,7 +480,7 @@ def _extreme_of_all(node: OnnxNode) -> Iterator[Made]:
         values.append(value)
     x, *others = values if len(values) > 1 else values * 2
     for k, other in enumerate(others[:-1]):
-        step = node.between(op, x, other, label=f"of{k + 2}", like=x.type.quantisation)
+        step = node.between(op, x, other, label=f"of{k + 2}", like=x.quantisation)
         yield step
         x = step.output
     yield node.made(op, x, others[-1])

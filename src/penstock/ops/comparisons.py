@@ -199,7 +199,7 @@ def _counted(node: ForeignNode) -> Nodes:
 def _compared_onnx(node: OnnxNode) -> Nodes:
     """ONNX comparisons, of real numbers or of plain integers."""
     op, inputs = PlainCompare(ONNX_RELATIONS[node.name]), (node.input(0), node.input(1))
-    if all(x.dtype is not DType.FLOAT32 and x.type.quantisation is None for x in inputs):
+    if all(x.dtype is not DType.FLOAT32 and x.quantisation is None for x in inputs):
         new = RealNodes(node)
         return new.result(new.apply(op, *inputs))
     return real_elementwise(node, op)
@@ -431,7 +431,7 @@ def _triangle(node: OnnxNode) -> Nodes:
         TensorType(shown.shape, DType.BOOL),
         Data.of(np.ascontiguousarray(shown)),
     )
-    zero = np.full((1,) * rank, x.type.zero_point if x.type.quantisation else 0, x.dtype.value)
+    zero = np.full((1,) * rank, x.zero_point if x.quantisation else 0, x.dtype.value)
     nothing = Value(f"{node.output().name}/zero", x.type.with_shape(zero.shape), Data.of(zero))
     yield node.made(Select(), mask, x, nothing)
 

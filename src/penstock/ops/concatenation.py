@@ -137,10 +137,10 @@ def from_foreign(node: ForeignNode) -> Nodes:
         yield from (one for one in made if isinstance(one, Made))
         values = tuple(one.output if isinstance(one, Made) else one for one in made)
     for k, value in enumerate(values):
-        if (value.type.scale, value.type.zero_point) != (out.type.scale, out.type.zero_point):
+        if (value.scale, value.zero_point) != (out.scale, out.zero_point):
             raise node.unsupported(
-                f"input {k} has scale {value.type.scale} and zero point {value.type.zero_point}, "
-                f"the output {out.type.scale} and {out.type.zero_point}; they must be equal, as in "
+                f"input {k} has scale {value.scale} and zero point {value.zero_point}, "
+                f"the output {out.scale} and {out.zero_point}; they must be equal, as in "
                 "the reference"
             )
     if node.name == "PACK":

@@ -163,9 +163,9 @@ def from_foreign(node: ForeignNode) -> Nodes:
         yield Made(PlainCumsum(*attributes), (x,), y)
         return
     require_quantised(y.type, "output")
-    if x.type.scale >= y.type.scale * (1 << EXTRA_BITS):
+    if x.scale >= y.scale * (1 << EXTRA_BITS):
         raise node.unsupported(
-            f"input has scale {x.type.scale}, must be below 2**{EXTRA_BITS} times {y.type.scale}, "
+            f"input has scale {x.scale}, must be below 2**{EXTRA_BITS} times {y.scale}, "
             "that of the output"
         )
     yield Made(Cumsum(*attributes), (x,), y)

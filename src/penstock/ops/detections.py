@@ -228,5 +228,5 @@ def _real_anchors(node: ForeignNode) -> Value:
     if value.dtype is DType.FLOAT32:
         return value
     require_int8(value.type, "anchors")
-    steps = elements.astype(np.float32) - np.float32(value.type.zero_point)
-    return Value.constant(f"{node.output().name}/anchors", steps * np.float32(value.type.scale))
+    steps = elements.astype(np.float32) - np.float32(value.zero_point)
+    return Value.constant(f"{node.output().name}/anchors", steps * np.float32(value.scale))

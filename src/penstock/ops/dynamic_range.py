@@ -96,7 +96,7 @@ def layer_nodes(
     along which elements have one scale.  operands: the positions of input and bias.  Raises
     UnsupportedError if weights are computed."""
     w, new = node.input(1), RealNodes(onnx_form(node, node.name))
-    q, elements = w.type.quantisation, node.constant(1)
+    q, elements = w.quantisation, node.constant(1)
     if q is None or any(q.zero_points):
         raise node.unsupported("int8 weights without scales, or with zero points")
     x = Term(new, new.reshape(new.input(operands[0]), shape))

@@ -218,7 +218,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
     clamp, keep = fused_activation(node), bool(node.integer("keep_num_dims"))
     if is_dynamic(node):
         depth = w.shape[1]
-        rows = (x.type.elements // max(1, depth), depth)
+        rows = (x.elements // max(1, depth), depth)
         yield from dynamic_layer(node, PlainFullyConnected(UNLIMITED), rows, (1,))
         return
     if x.dtype is DType.FLOAT32:
@@ -226,7 +226,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
         return
     b = with_bias(node, w.shape[0])
     op = FullyConnected(clamp, keep)
-    zeros = w.type.quantisation.zero_points if w.type.quantisation else ()
+    zeros = w.quantisation.zero_points if w.quantisation else ()
     if w.dtype is DType.INT8 and any(zeros) and not node.unsigned:
         yield from _of_shifted_weights(node, replace(op, keep_dimensions=False), b)
         return
@@ -237,10 +237,10 @@ def _flat(node: ForeignNode) -> tuple[Value, tuple[Made, ...]]:
     """The input as a matrix (B, I), and the nodes that reshape it."""
     x, depth = node.input(0), node.input(1).shape[1]
     require(
-        depth > 0 and x.type.elements % depth == 0,
-        f"input has {x.type.elements} elements, must be a multiple of the weights' {depth}",
+        depth > 0 and x.elements % depth == 0,
+        f"input has {x.elements} elements, must be a multiple of the weights' {depth}",
     )
-    return reshaped(x, (x.type.elements // depth, depth), f"{node.output().name}/flat")
+    return reshaped(x, (x.elements // depth, depth), f"{node.output().name}/flat")
 
 
 def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
@@ -257,7 +257,7 @@ def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
 def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iterator[Made]:
     """FULLY_CONNECTED of weights with a zero point."""
     w, y = node.input(1), node.output()
-    if w.type.quantisation and len(w.type.quantisation.scales) > 1:
+    if w.quantisation and len(w.quantisation.scales) > 1:
         raise node.unsupported(
             "weights have a zero point for each channel, must have one for all, or none",
             help="convert the model again: current TensorFlow Lite converters write none",
@@ -270,7 +270,7 @@ def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iter
     shape = (x.shape[0], w.shape[0])
     result = y
     if y.shape != shape:
-        result = Value(f"{y.name}/before_reshape", y.type.with_shape(shape))
+        result = y.shaped(f"{y.name}/before_reshape", shape)
     inner = replace(node, inputs=(x, w, b), outputs=(result,))
     yield layer_node(op, inner, x, w, b)
     if result is not y:
@@ -288,7 +288,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
         yield from batch_matmul.from_onnx_products(node)
         return
     if node.name == "Gemm" and node.integer("transA"):
-        turned = node.between(Transpose((1, 0)), x, label="transposed", like=x.type.quantisation)
+        turned = node.between(Transpose((1, 0)), x, label="transposed", like=x.quantisation)
         yield turned
         x = turned.output
     outputs_axis = 0 if node.integer("transB") else 1
@@ -300,12 +300,12 @@ def from_onnx(node: OnnxNode) -> Nodes:
     keep = _keeps_dimensions(node, x, depth)
     op = FullyConnected(keep_dimensions=keep, stated=stated_multipliers(node, outputs))
     if layers.centred(w) is None:
-        rows = x.shape if node.columns is None else (x.type.elements // depth, depth)
+        rows = x.shape if node.columns is None else (x.elements // depth, depth)
         x, made = reshaped(x, rows, f"{node.output().name}/rows")
         yield from made
     x, w, made = layers.centred_layer(node.output().name, x, w)
     yield from made
-    if node.output().type.quantisation is None:
+    if node.output().quantisation is None:
         yield from _real_products(node, x, w)
         return
     b = onnx_constants.bias(node, 2, x, w, outputs)
@@ -346,7 +346,7 @@ def _plain_products(node: OnnxNode, x: Value) -> Nodes:
 def _real_products(node: OnnxNode, x: Value, w: Value) -> Nodes:
     """Products of rows by weights (O, I), as real numbers: sums in int32, times their scales."""
     require_weights(w.type, 0)
-    assert w.type.quantisation is not None
+    assert w.quantisation is not None
     outputs, depth = w.shape
     name, elements = node.output().name, w.array
     sums = first_sums(x.type, elements, np.zeros(outputs, np.int64))
@@ -354,9 +354,9 @@ def _real_products(node: OnnxNode, x: Value, w: Value) -> Nodes:
         raise node.unsupported("sums of products may overflow int32")
     first = Value(f"{name}/sums", TensorType((outputs,), DType.INT32), Data.of(sums))
     real = RealNodes(node)
-    rows = x if node.columns is None else real.reshape(x, (x.type.elements // depth, depth))
+    rows = x if node.columns is None else real.reshape(x, (x.elements // depth, depth))
     total = real.apply(Cast(DType.FLOAT32), real.apply(PartialProduct(), first, rows, w))
-    scales = np.float32(x.type.scale) * np.array(w.type.quantisation.scales, np.float32)
+    scales = np.float32(x.scale) * np.array(w.quantisation.scales, np.float32)
     found = real.apply(PlainMul(), total, real.constant(scales, "scales"))
     if node.optional(2) is not None:
         bias = onnx_constants.real_bias(node, 2, outputs)

@@ -157,8 +157,8 @@ def _foreign_gather(node: ForeignNode) -> Nodes:
     gathered = (*shape[:axis], len(indices), *shape[axis + 1 :])
     y = node.output()
     if node.open:
-        whole = (*shape[:axis], *node.input(1).type.shape, *shape[axis + 1 :])
-        y = replace(y, type=y.type.with_shape(whole))
+        whole = (*shape[:axis], *node.input(1).shape, *shape[axis + 1 :])
+        y = y.with_shape(whole)
     yield from with_shape(Gather(axis, indices), (value,), gathered, y)
 
 

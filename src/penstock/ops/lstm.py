@@ -110,8 +110,8 @@ def _read(node: ForeignNode) -> LstmOperands:
     units = recurrent.shape[1]
     for role, state in (("hidden", hidden), ("cell", cell)):
         require(
-            state.type.elements == batch * units,
-            f"{role} state has {state.type.elements} elements, must have {batch} x {units}",
+            state.elements == batch * units,
+            f"{role} state has {state.elements} elements, must have {batch} x {units}",
         )
     return LstmOperands(
         steps, batch, units, time_major or batch == 1, hidden, cell, weights, recurrent, bias
@@ -406,7 +406,7 @@ def rows_of_steps(
     if steps_first or batch == 1:
         return reshaped(x, shape, name)
     image, reshape = reshaped(x, (1, batch, steps, depth), f"{name}_by_sequence")
-    y = Value(name, x.type.with_shape(shape))
+    y = x.shaped(name, shape)
     return y, (*reshape, Made(SWAP, (image,), y))
 
 
@@ -423,7 +423,7 @@ def _sequences(hidden: Value, layer: LstmOperands, output: Value) -> Nodes:
 def _last_step(rows: Value, state: Value, layer: LstmOperands, k: int) -> Nodes:
     """The new elements of a state, input k: the first channels of the last row."""
     shape = (1, 1, layer.batch, layer.units)
-    last = Value(f"{state.name}/last_step", state.type.with_shape(shape))
+    last = state.shaped(f"{state.name}/last_step", shape)
     yield Made(Slice((0, layer.steps - 1, 0, 0), shape, (1, 1, 1, 1)), (rows,), last)
     after = Value(f"{state.name}/after", state.type)
     yield Made(Reshape(state.shape), (last,), after, assigns=k)

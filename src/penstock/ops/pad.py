@@ -158,7 +158,7 @@ def _fill(node: ForeignNode) -> int:
         return out.zero_point
     values = node.constant_ints(2)
     require(len(values) == 1, f"border has {len(values)} elements, must have 1")
-    if (value.dtype, value.type.scale, value.type.zero_point) != (
+    if (value.dtype, value.scale, value.zero_point) != (
         out.dtype,
         out.scale,
         out.zero_point,
@@ -190,7 +190,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
             if sides != (0, 0):
                 steps.append(Gather(axis, _repeating(shape[axis], *sides, mode)))
     for k, op in enumerate(steps[:-1]):
-        made = node.between(op, x, label=f"padded{k}", like=x.type.quantisation)
+        made = node.between(op, x, label=f"padded{k}", like=x.quantisation)
         yield made
         x = made.output
     yield from requantised(node, steps[-1] if steps else Reshape(x.shape), x)
@@ -258,7 +258,7 @@ def _repeating(extent: int, before: int, after: int, mode: str) -> Ints:
 
 def _onnx_fill(node: OnnxNode, x: Value) -> int:
     """The fill element in the quantisation of x, which is that of the output."""
-    steps = round(min(max(_onnx_border(node) / x.type.scale, -512.0), 512.0)) + x.type.zero_point
+    steps = round(min(max(_onnx_border(node) / x.scale, -512.0), 512.0)) + x.zero_point
     return min(max(steps, -128), 127)
 
 

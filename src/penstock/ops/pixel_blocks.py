@@ -110,7 +110,7 @@ def _padded(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes
     if not any((*before, *after)):
         yield Made(op, (x,), y)
         return
-    pad = Pad(before, after, y.type.zero_point)
+    pad = Pad(before, after, y.zero_point)
     wide = intermediate(y, pad.result_type((x.type,)).shape, "padded")
     yield Made(pad, (x,), wide)
     yield Made(op, (wide,), y)
@@ -198,7 +198,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
 
 def _channels_first(node: OnnxNode, op: SpaceToDepth, blocks: int) -> Nodes:
     """SpaceToDepth whose channels are those of the input, of which each has its blocks."""
-    made = node.between(op, node.input(0), label="blocks", like=node.input(0).type.quantisation)
+    made = node.between(op, node.input(0), label="blocks", like=node.input(0).quantisation)
     channels = node.input(0).shape[-1]
     order = np.arange(blocks * channels).reshape(blocks, channels).T.ravel()
     yield made

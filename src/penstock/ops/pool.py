@@ -284,8 +284,8 @@ def _onnx_average(node: OnnxNode) -> Nodes:
         if (rows, columns) == (full_rows, full_columns):
             yield convolutions.averaged(node, x, rows, columns, rows.size * columns.size)
             return
-        pad = _pads(rows, columns, x.type.zero_point)
-        made = node.between(pad, x, label="padded", like=x.type.quantisation)
+        pad = _pads(rows, columns, x.zero_point)
+        made = node.between(pad, x, label="padded", like=x.quantisation)
         yield made
         x = made.output
         full_rows, full_columns = _less(full_rows, rows), _less(full_columns, columns)
@@ -337,8 +337,8 @@ def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> No
     _, height, width, _ = x.shape
     counts = tuple(map(_counts, (rows, columns), (height, width)))
     uniform = all(len(set(of_axis)) == 1 for of_axis in counts)
-    ratio = x.type.scale / node.output().type.scale
-    one_scale = x.type.quantisation == node.output().type.quantisation
+    ratio = x.scale / node.output().scale
+    one_scale = x.quantisation == node.output().quantisation
     if one_scale or (ratio <= COARSEST and not uniform):
         yield from requantised(node, AveragePool2D(rows, columns), x)
     elif uniform:
@@ -380,7 +380,7 @@ def _in_parts(
                 Slice(read.lower, read.shape, (1, 1, 1, 1)),
                 x,
                 label=f"{label}/input",
-                like=x.type.quantisation,
+                like=x.quantisation,
             )
             yield cut
             part = replace(node.output(), name=f"{name}/{label}")
@@ -391,7 +391,7 @@ def _in_parts(
             yield made
             pieces.append(made.output)
         band = node.between(
-            Concatenation(2), *pieces, label=f"rows_{h[0]}", like=node.output().type.quantisation
+            Concatenation(2), *pieces, label=f"rows_{h[0]}", like=node.output().quantisation
         )
         yield band
         bands.append(band.output)

@@ -284,11 +284,11 @@ def _initial_state(layer: _Layer, k: int, d: int) -> Iterator[Made]:
         axis = int(layer.batch_first)
         start = (0,) * axis + (d,) + (0,) * (2 - axis)
         piece = tuple(1 if a == axis else e for a, e in enumerate(value.shape))
-        one = Value(f"{name}_direction", value.type.with_shape(piece))
+        one = value.shaped(f"{name}_direction", piece)
         yield Made(Slice(start, piece, (1, 1, 1)), (value,), one)
         value = one
     shape = (layer.batch, layer.units)
-    flat = Value(f"{name}_state", value.type.with_shape(shape))
+    flat = value.shaped(f"{name}_state", shape)
     yield Made(Reshape(shape), (value,), flat)
     if value.dtype is not DType.FLOAT32:
         real = Value(name, TensorType(shape, DType.FLOAT32))
@@ -339,14 +339,14 @@ def _output(layer: _Layer, rows: list[Value], k: int) -> Iterator[Made]:
 
 def _of_direction(layer: _Layer, rows: Value, k: int, name: str, d: int) -> Iterator[Made]:
     """Output k of one direction, with an axis of extent 1 for directions."""
-    q = layer.node.output(k).type.quantisation
+    q = layer.node.output(k).quantisation
     batch, steps, units = layer.batch, layer.steps, layer.units
     first = 0 if k == 0 else steps - 1
     end = units if k == CELL_OUTPUT else rows.shape[3]
     lower = end - units if q is None else 0
     shape = (1, steps - first, batch, end - lower)
     if shape != rows.shape:
-        taken = Value(f"{name}/states", rows.type.with_shape(shape))
+        taken = rows.shaped(f"{name}/states", shape)
         yield Made(Slice((0, first, 0, lower), shape, (1, 1, 1, 1)), (rows,), taken)
         rows = taken
     if q is not None:
@@ -359,13 +359,13 @@ def _of_direction(layer: _Layer, rows: Value, k: int, name: str, d: int) -> Iter
         yield made
         rows = made.output
     if k == 0 and layer.batch_first and batch > 1:
-        swapped = Value(f"{name}/by_sequence", rows.type.with_shape((1, batch, steps, units)))
+        swapped = rows.shaped(f"{name}/by_sequence", (1, batch, steps, units))
         yield Made(SWAP, (rows,), swapped)
         rows = swapped
     shape = (batch, 1, units) if layer.batch_first else (1, batch, units)
     if k == 0:
         shape = (batch, steps, 1, units) if layer.batch_first else (steps, *shape)
-    yield Made(Reshape(shape), (rows,), Value(f"{name}/one", rows.type.with_shape(shape)))
+    yield Made(Reshape(shape), (rows,), rows.shaped(f"{name}/one", shape))
 
 
 @frozen

@@ -7,7 +7,6 @@ that shapes computed in the model (such as a dynamic batch) need not be folded f
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -147,7 +146,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
         return
     if node.open and node.name != "SHAPE":
         shape = _computed_shape(node)
-        yield Made(Reshape(shape), (node.input(0),), replace(y, type=y.type.with_shape(shape)))
+        yield Made(Reshape(shape), (node.input(0),), y.with_shape(shape))
         return
     if node.name == "SHAPE":
         require_dtype(y.type, "output", DType.INT32, DType.INT64)

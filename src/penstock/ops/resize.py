@@ -524,7 +524,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
         if not axis.is_unchanged or a == 2
     ]
     for a, op in enumerate(steps):
-        made = node.between(op, x, label=f"resized{a}", like=x.type.quantisation)
+        made = node.between(op, x, label=f"resized{a}", like=x.quantisation)
         yield made
         x = made.output
     yield from requantised(node, last, x)

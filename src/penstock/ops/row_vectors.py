@@ -172,7 +172,7 @@ def _foreign_softmax(node: ForeignNode) -> Nodes:
 
 def _onnx_softmax(node: OnnxNode) -> Nodes:
     x = node.input(0)
-    y = node.output().type.quantisation
+    y = node.output().quantisation
     if y is None or x.dtype is DType.FLOAT32:
         yield from real_elementwise(node, PlainSoftmax())
         return

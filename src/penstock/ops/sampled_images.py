@@ -292,13 +292,13 @@ def _added_windows(new: RealNodes) -> Value:
         places = places * padded[d] + offsets.reshape(shape)
     outer = np.arange(batch * channels).reshape(-1, *(1,) * 2 * rank) * math.prod(padded)
     require(
-        outer.size * places.size == x.type.elements,
-        f"the windows have {outer.size * places.size} elements, the input {x.type.elements}",
+        outer.size * places.size == x.elements,
+        f"the windows have {outer.size * places.size} elements, the input {x.elements}",
     )
     positions = new.typed_constant((outer + places).reshape(-1, 1), DType.INT32)
     total = batch * channels * math.prod(padded)
     zeros = new.typed_constant(np.zeros(total), DType.FLOAT32)
-    flat = new.reshape(x, (x.type.elements,))
+    flat = new.reshape(x, (x.elements,))
     found = new.apply(ScatterNd(Reduction.ADD), zeros, positions, flat)
     whole = new.reshape(found, (batch, channels, *padded))
     shape = (batch, channels, *image)

@@ -269,15 +269,15 @@ def _flat_places(new: RealNodes, shape: Ints, axis: int, indices: Value, given: 
 
 def at_places(new: RealNodes, x: Value, places: Value) -> Value:
     """Elements of the flattened x."""
-    flat = new.reshape(x, (x.type.elements,))
+    flat = new.reshape(x, (x.elements,))
     return new.apply(GatherNd(), flat, new.reshape(places, (*places.shape, 1)))
 
 
 def _scattered(new: RealNodes, op: ScatterNd, x: Value, places: Value, updates: Value) -> Value:
     """The flattened x with elements replaced or combined, in the shape of x."""
-    flat = new.reshape(x, (x.type.elements,))
-    positions = new.reshape(places, (places.type.elements, 1))
-    y = new.apply(op, flat, positions, new.reshape(updates, (updates.type.elements,)))
+    flat = new.reshape(x, (x.elements,))
+    positions = new.reshape(places, (places.elements, 1))
+    y = new.apply(op, flat, positions, new.reshape(updates, (updates.elements,)))
     return new.reshape(y, x.shape)
 
 

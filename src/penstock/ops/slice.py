@@ -192,7 +192,7 @@ def _strided(node: ForeignNode) -> Nodes:
     dropped, output = node.integer("shrink_axis_mask"), node.output()
     kept = tuple(extent for axis, extent in enumerate(shape) if not dropped >> axis & 1)
     if 0 in node.open:
-        output = replace(output, type=output.type.with_shape(kept))
+        output = output.with_shape(kept)
     require(output.shape == kept, f"output has shape {list(output.shape)}, must be {list(kept)}")
     yield from _then_reshape(Slice(starts, shape, steps), value, output)
 

@@ -85,7 +85,7 @@ def _frames(new: RealNodes) -> Value:
     batch, extent, parts = x.shape if x.rank == 3 else (*x.shape, 1)
     (step,) = node.constant_ints(1)
     window = None if node.optional(2) is None else new.input(2)
-    size = window.type.elements if window is not None else extent
+    size = window.elements if window is not None else extent
     if node.optional(3) is not None:
         (size,) = node.constant_ints(3)
     count = 1 + (extent - size) // step if step > 0 else 0

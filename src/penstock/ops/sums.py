@@ -289,9 +289,9 @@ def _scaled(node: OnnxNode, real: RealNodes, y: Value, arranged: Callable[[Array
 
 def _arranged(real: RealNodes, numbers: Value, arranged: Callable[[Array], Array]) -> Value:
     """Computed numbers, arranged as constants are."""
-    places = arranged(np.arange(numbers.type.elements).reshape(numbers.shape))
-    flat = real.reshape(numbers, (numbers.type.elements,))
-    if places.ravel().tolist() == list(range(numbers.type.elements)):
+    places = arranged(np.arange(numbers.elements).reshape(numbers.shape))
+    flat = real.reshape(numbers, (numbers.elements,))
+    if places.ravel().tolist() == list(range(numbers.elements)):
         return real.reshape(flat, places.shape)
     return real.apply(Gather(0, tuple(int(k) for k in places.ravel())), flat)
 

@@ -214,7 +214,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
         yield from _real_sums(node, window, op.rank)
         return
     _check_sums(node, before)
-    b = _bias(node, before.type.zero_point)
+    b = _bias(node, before.zero_point)
     yield from _queue(SvdfFeature(before.dtype), (x, w), before, window)
     yield from _as_in_file(node.variables[STATE], window)
     yield Made(op, (window, v, b), node.output())
@@ -254,7 +254,7 @@ def _bias(node: ForeignNode, zero: int) -> Value:
     given = node.optional(3)
     if given is not None and not zero:
         return given
-    units, filters = node.output().type.elements, node.input(2).shape[0]
+    units, filters = node.output().elements, node.input(2).shape[0]
     require(filters % units == 0, f"{filters} filters, must be a multiple of the {units} outputs")
     sums = node.constant(2).astype(np.int64).reshape(units, -1).sum(axis=1)
     bias = 0 if given is None else node.constant(3).astype(np.int64)
@@ -279,7 +279,7 @@ def _state_before(node: ForeignNode, x: Value, v: Value) -> Value:
         state.shape == (1, filters * steps),
         f"the state has shape {list(state.shape)}, must be {[1, filters * steps]}",
     )
-    return replace(state, type=state.type.with_shape((1, steps, 1, filters)))
+    return state.with_shape((1, steps, 1, filters))
 
 
 def _check(node: ForeignNode, state: Value) -> None:
@@ -298,7 +298,7 @@ def _check(node: ForeignNode, state: Value) -> None:
             require_dtype(node.input(k).type, role, DType.FLOAT32)
             continue
         require_quantised(node.input(k).type, role)
-        require(node.input(k).type.zero_point == 0, f"{role} have a zero point, must have none")
+        require(node.input(k).zero_point == 0, f"{role} have a zero point, must have none")
     if is_plain_foreign(node):
         require_dtype(state.type, "the state", DType.FLOAT32)
     else:
@@ -310,8 +310,8 @@ def _check_sums(node: ForeignNode, state: Value) -> None:
     x, w, v = (node.input(k).type for k in range(3))
     scales = channel_multipliers(x, w, state.type, 1)
     require_fitting_sums(x, node.constant(1), np.zeros(w.shape[0], np.int32), 0, scales)
-    real = state.type.scale * v.scale / node.output().type.scale
-    dtype, zero = state.dtype, state.type.zero_point
+    real = state.scale * v.scale / node.output().scale
+    dtype, zero = state.dtype, state.zero_point
     largest_step = max(zero - dtype.lower, dtype.upper - 1 - zero)
     most = np.abs(node.constant(2).astype(np.int64)).sum(axis=1).max() * largest_step
     bias = 0 if node.optional(3) is None else np.abs(node.constant(3).astype(np.int64)).max()
@@ -327,8 +327,8 @@ def _queue(feature: Op, inputs: Values, before: Value, window: Value) -> Nodes:
     if steps == 1:
         yield Made(feature, inputs, window, assigns=STATE, before=before)
         return
-    new = Value(f"{before.name}/feature", before.type.with_shape((1, 1, 1, filters)))
-    kept = Value(f"{before.name}/kept", before.type.with_shape((1, steps - 1, 1, filters)))
+    new = before.shaped(f"{before.name}/feature", (1, 1, 1, filters))
+    kept = before.shaped(f"{before.name}/kept", (1, steps - 1, 1, filters))
     yield Made(feature, inputs, new)
     yield Made(Slice((0, 1, 0, 0), kept.shape, (1, 1, 1, 1)), (before,), kept)
     yield Made(Concatenation(1), (kept, new), window, assigns=STATE, before=before)
@@ -338,7 +338,7 @@ def _as_in_file(stored: Value, window: Value) -> Nodes:
     """The state after a run as the file stores it, for comparison with ground truth.  Nothing reads
     it, so it is not part of the compiled network."""
     _, steps, _, filters = window.shape
-    by_filter = Value(f"{stored.name}/by_filter", window.type.with_shape((1, filters, 1, steps)))
+    by_filter = window.shaped(f"{stored.name}/by_filter", (1, filters, 1, steps))
     yield Made(Transpose((0, 3, 2, 1)), (window,), by_filter)
     after = replace(stored, name=f"{stored.name}/after")
     yield Made(Reshape(stored.shape), (by_filter,), after)

@@ -89,7 +89,7 @@ def _filled(node: ForeignNode) -> Nodes:
     y = node.output()
     if node.name == "FILL":
         shape, number = node.constant_ints(0), node.input(1)
-        require(number.type.elements == 1, f"the number has shape {list(number.shape)}")
+        require(number.elements == 1, f"the number has shape {list(number.shape)}")
     else:
         shape, zero = node.input(0).shape, np.zeros((), y.dtype.value)
         number = Value(f"{y.name}/zero", y.type.with_shape(()), Data.of(zero))

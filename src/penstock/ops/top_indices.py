@@ -99,6 +99,6 @@ def _found(new: RealNodes) -> tuple[Value, Value]:
     require(len(counts) == 1, f"there are {len(counts)} numbers of elements, must be one")
     found = new.apply(TopIndices(counts[0], bool(node.integer("largest", 1))), x)
     shape = x.shape
-    base = np.arange(x.type.elements // shape[-1]) * shape[-1]
+    base = np.arange(x.elements // shape[-1]) * shape[-1]
     first = new.typed_constant(base.reshape(*shape[:-1], 1), DType.INT32)
     return at_places(new, x, new.apply(ADD, found, first)), found

@@ -313,7 +313,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
         yield from _plain_nodes(node, groups)
         return
     w = _dilated(node, onnx_constants.kernel(node, WEIGHTS_ORDER, axis=0))
-    q = w.type.quantisation
+    q = w.quantisation
     if q is not None and q.axis not in (None, 0):
         raise node.unsupported(
             "weights have a scale for each input channel, must have one, or one for each output "
@@ -410,7 +410,7 @@ def _dilated(node: OnnxNode, w: Value) -> Value:
         return w
     outputs, k, l, depth = w.shape  # noqa: E741
     shape = (outputs, (k - 1) * steps[0] + 1, (l - 1) * steps[1] + 1, depth)
-    q = w.type.quantisation
+    q = w.quantisation
     zeros = np.array(q.zero_points if q else 0, w.dtype.value).reshape(-1, 1, 1, 1)
     elements = np.ascontiguousarray(np.broadcast_to(zeros, shape))
     elements[:, :: steps[0], :: steps[1]] = w.array
@@ -450,7 +450,7 @@ def _grouped_weights(w: Value, groups: int) -> Value:
     split = w.array[:, ::-1, ::-1].reshape(outputs, k, l, groups, depth // groups)
     shape = (groups * outputs, k, l, depth // groups)
     elements = np.ascontiguousarray(split.transpose(3, 0, 1, 2, 4)).reshape(shape)
-    q = w.type.quantisation
+    q = w.quantisation
     if q is not None and q.axis is not None:
         q = Quantisation(q.scales * groups, q.zero_points * groups, 0)
     return Value(w.name, TensorType(shape, w.dtype, q), Data.of(elements))
@@ -473,7 +473,7 @@ def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) 
         end = (0, *(max(-pad, 0) for pad in after), 0)
         triples = zip(x.shape, start, end, strict=True)
         cut = Slice(start, tuple(e - a - b for e, a, b in triples), (1, 1, 1, 1))
-        made = node.between(cut, x, label="cropped", like=x.type.quantisation)
+        made = node.between(cut, x, label="cropped", like=x.quantisation)
         yield made
         x = made.output
     windows = (
@@ -489,10 +489,10 @@ def _spaced(x: Value, axis: int, stride: int, label: str) -> Nodes:
         return
     shape = x.shape
     outer, inner = math.prod(shape[: axis + 1]), math.prod(shape[axis + 1 :])
-    apart = Value(f"{label}/apart", x.type.with_shape((outer, 1, inner)))
+    apart = x.shaped(f"{label}/apart", (outer, 1, inner))
     yield Made(Reshape(apart.shape), (x,), apart)
-    pad = Pad((0, 0, 0), (0, stride - 1, 0), x.type.zero_point)
-    padded = Value(f"{label}/padded", x.type.with_shape((outer, stride, inner)))
+    pad = Pad((0, 0, 0), (0, stride - 1, 0), x.zero_point)
+    padded = x.shaped(f"{label}/padded", (outer, stride, inner))
     yield Made(pad, (apart,), padded)
     wide = tuple(e * stride if a == axis else e for a, e in enumerate(shape))
-    yield Made(Reshape(wide), (padded,), Value(label, x.type.with_shape(wide)))
+    yield Made(Reshape(wide), (padded,), x.shaped(label, wide))

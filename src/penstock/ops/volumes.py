@@ -58,7 +58,7 @@ def of_axes(node: OnnxNode, axes: Ints, x: Value) -> OnnxNode:
     """The node whose windows run along some spatial axes alone, of an image with its extents."""
     _, *extents, channels = x.shape
     shape = (1, *(extents[a] for a in axes), *(1,) * (2 - len(axes)), channels)
-    image = Value(x.name, x.type.with_shape(shape))
+    image = x.shaped(x.name, shape)
     attributes: Mapping[str, Attribute] = {
         name: _of_axes(name, value, axes) for name, value in node.attributes.items()
     }

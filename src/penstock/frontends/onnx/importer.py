@@ -92,7 +92,7 @@ def import_onnx(file: File, reading: Reading) -> ImportedModel:
 def _transposed_elements(graph: Graph) -> int:
     """The elements that transpositions move."""
     moving = (node for node in graph.nodes if isinstance(node.op, Transpose))
-    return sum(node.output.type.elements for node in moving)
+    return sum(node.output.elements for node in moving)
 
 
 def _imported(file: File, reading: Reading) -> ImportedModel:
@@ -245,7 +245,7 @@ class _Importer:
                 raise wrong(node, str(error)) from error
         self._tensors.where = f"{self._file.name}: outputs"
         outputs = tuple(self._output(border) for border in self._file.outputs)
-        nodes = tuple(node for node in self._tensors.nodes if node.output.type.elements)
+        nodes = tuple(node for node in self._tensors.nodes if node.output.elements)
         return Graph(self._file.name, inputs, outputs, nodes, orders=tuple(self._orders.items()))
 
     def _fixed_remedy(self, node: FileNode) -> str:
@@ -269,7 +269,7 @@ class _Importer:
         reals = self._domains.reals
         for name, found in self._tensors.made():
             is_stored = name not in reals or bool(reals[name].every)
-            is_stored = is_stored and bool(found.value.type.elements)
+            is_stored = is_stored and bool(found.value.elements)
             is_wide = self._offset(name) and self._domains.types.get(name) not in EIGHT_BITS
             if is_stored and not is_wide:
                 yield name, found.value.name, found.order
@@ -289,7 +289,7 @@ class _Importer:
         scales = self._copies_of_input(border, where)
         value = Value(name, TensorType(shape, *self._stored_input(border, scales, where)))
         _check_size(value, where)
-        if value.type.dtype is DType.FLOAT32:
+        if value.dtype is DType.FLOAT32:
             self._tensors.where = where
             for scale in scales:
                 copy = self._tensors.name(f"{name}/quantised{len(self._copies)}")
@@ -300,7 +300,7 @@ class _Importer:
         elif scales:
             self._copies[name, scales[0]] = name
         stored = value
-        if value.type.dtype is DType.UINT8 and self._offset(name) is not None:
+        if value.dtype is DType.UINT8 and self._offset(name) is not None:
             self._tensors.where = where
             label = self._domains.labels.get(name, unit_scale(128))
             type = TensorType(shape, DType.INT8, label)
@@ -390,8 +390,8 @@ class _Importer:
         self._check_elements(found, self._tensors.where)
         order = self._output_order(found, name)
         value = self._tensors.in_order(found, order)
-        if self._reading.same_interface and border.dtype == REAL and value.type.quantisation:
-            type = TensorType(value.type.shape, DType.FLOAT32)
+        if self._reading.same_interface and border.dtype == REAL and value.quantisation:
+            type = TensorType(value.shape, DType.FLOAT32)
             value = self._tensors.derived(Dequantize(), value, type, f"{name}/real")
         if order != own(len(order)):
             self._orders[value.name] = order
@@ -515,11 +515,11 @@ class _Importer:
         wanted = activation_scale(node, self._constants)
         copy = self._read(source, wanted, node.where)
         placed = self._tensors.placed(copy)
-        if placed.value.type.quantisation == wanted:
+        if placed.value.quantisation == wanted:
             self._tensors.same(copy, target)
             return
-        real = placed.value.type.dtype is DType.FLOAT32
-        type = TensorType(placed.value.type.shape, DType.INT8, wanted)
+        real = placed.value.dtype is DType.FLOAT32
+        type = TensorType(placed.value.shape, DType.INT8, wanted)
         op = QuantizeReal(to_even=True) if real else Quantize()
         self._add(Made(op, (placed.value,), Value(target, type)))
         self._tensors.put(target, OrderedTensor(self._tensors.nodes[-1].output, placed.order))
@@ -566,10 +566,10 @@ class _Importer:
         dtype = self._stored_dtype(node, self._domains.types[target])
         placed = self._tensors.placed(self._plain(self._read(source, None, node.where)))
         x = placed.value
-        if self._domains.types[source] == REAL and x.type.dtype is not DType.FLOAT32:
-            type = TensorType(x.type.shape, DType.FLOAT32)
+        if self._domains.types[source] == REAL and x.dtype is not DType.FLOAT32:
+            type = TensorType(x.shape, DType.FLOAT32)
             x = self._tensors.derived(Dequantize(), x, type, self._tensors.name(f"{target}/real"))
-        type = TensorType(x.type.shape, dtype)
+        type = TensorType(x.shape, dtype)
         value = self._tensors.derived(Cast(dtype), x, type, target)
         self._tensors.put(target, OrderedTensor(value, placed.order))
 
@@ -629,15 +629,15 @@ class _Importer:
         placed = self._tensors.placed(name)
         label, value = self._tensors.name(f"{name}/plain"), placed.value
         if offset:
-            shape = value.type.shape
+            shape = value.shape
             value = self._tensors.relabelled(value, unit_scale(offset))
             type = TensorType(shape, DType.UINT8, Quantisation((1.0,), (0,)))
             value = self._tensors.derived(Quantize(DType.UINT8), value, type, label)
         dtype = DType(self._domains.types[name])
-        if value.type.dtype is dtype:
+        if value.dtype is dtype:
             value = self._tensors.relabelled(value, None)
         else:
-            type = TensorType(value.type.shape, dtype)
+            type = TensorType(value.shape, dtype)
             value = self._tensors.derived(Cast(dtype), value, type, label)
         self._tensors.put(label, OrderedTensor(value, placed.order))
         return label
@@ -648,9 +648,9 @@ class _Importer:
             return name
         placed = self._tensors.placed(name)
         label, value = self._tensors.name(f"{name}/stored"), placed.value
-        if value.type.dtype is DType.UINT8:
+        if value.dtype is DType.UINT8:
             value = self._tensors.relabelled(value, Quantisation((1.0,), (0,)))
-            type = TensorType(value.type.shape, DType.INT8, unit_scale(128))
+            type = TensorType(value.shape, DType.INT8, unit_scale(128))
             value = self._tensors.derived(Quantize(), value, type, label)
         self._tensors.put(label, OrderedTensor(value, placed.order))
         return label
@@ -694,7 +694,7 @@ class _Importer:
         found = self._tensors.placed(self._read(chain.source, None, self._tensors.where))
         results = table_of_chain(chain, found.value.type, scale, self._constants, self._file.opset)
         copy = self._new_copy(name, scale)
-        type = TensorType(found.value.type.shape, DType.INT8, scale)
+        type = TensorType(found.value.shape, DType.INT8, scale)
         self._add(Made(ElementTable(results), (found.value,), Value(copy, type)))
         self._tensors.put(copy, OrderedTensor(self._tensors.nodes[-1].output, found.order))
 
@@ -739,7 +739,7 @@ class _Importer:
 
     def _check_type(self, node: FileNode, name: str, value: Value) -> None:
         """Raises UnsupportedError if an operator computed real numbers where ONNX has integers."""
-        if value.type.dtype is DType.FLOAT32 and self._domains.types[name] != REAL:
+        if value.dtype is DType.FLOAT32 and self._domains.types[name] != REAL:
             raise UnsupportedError(
                 "onnx-009",
                 f"{node.name} of {self._domains.types[name]} is not supported",
@@ -760,7 +760,7 @@ class _Importer:
         for name in names:
             offset = self._offset(name)
             if offset is not None:
-                label = self._tensors.placed(name).value.type.quantisation
+                label = self._tensors.placed(name).value.quantisation
                 return _Elements(self._domains.types[name], offset, label or unit_scale(offset))
         return None
 
@@ -828,7 +828,7 @@ class _Importer:
     def _add(self, made: Made) -> None:
         inputs = tuple(map(self._uniquely_named, made.inputs))
         node = Node(made.op, inputs, made.output, self._tensors.where)
-        if node.output.type.elements:
+        if node.output.elements:
             check_node(node)
         self._tensors.nodes.append(node)
 
@@ -849,10 +849,10 @@ class _Importer:
 
     def _put(self, name: str, value: Value, order: Order) -> None:
         """Records an output.  An image that represents a signal or vectors is reshaped back."""
-        if value.type.rank > len(order) > 1:
-            shape = (*value.type.shape[: len(order) - 1], value.type.shape[-1])
+        if value.rank > len(order) > 1:
+            shape = (*value.shape[: len(order) - 1], value.shape[-1])
             value = self._tensors.viewed(value, shape, name)
-        order = order if value.type.rank == len(order) else own(value.type.rank)
+        order = order if value.rank == len(order) else own(value.rank)
         self._tensors.put(name, OrderedTensor(value, order))
 
 

@@ -74,6 +74,7 @@ SMALLER: dict[str, dict[str, object]] = {
         "NETWORK": "zoo:mobilenet_v1:alpha=0.25,resolution=32",
         "RESIDUAL": "zoo:resnet8:resolution=16",
     },
+    "ethos_u": {"NETWORK": "zoo:mobilenet_v1:alpha=0.25,resolution=64,classes=10"},
     "irregular_networks": {"CELLS": 1, "TILED_CELLS": 1, "MANY_CELLS": 12},
 }
 """Other networks for the examples that take most of a minute with their own."""

@@ -74,20 +74,22 @@ def test_random_networks_are_exact_at_every_point(
     assert_exact(compiled(graph, file), "points")
 
 
-@pytest.mark.parametrize("partition", ["cascades", "resident", "layer", "paper", "best"])
-def test_tensors_in_the_global_buffer_take_fewer_cycles(partition: str, tmp_path: Path) -> None:
+def test_tensors_in_the_global_buffer_take_fewer_cycles(tmp_path: Path) -> None:
     """Groups of layers pass tensors on there; the stream takes as long as the estimate."""
-    model, cycles = "zoo:resnet8:width=8,resolution=16", list[float]()
-    for size in (0, 6144):
+    model, cycles = "zoo:resnet8:width=8,resolution=16", dict[str, float]()
+    for partition in ("", "cascades", "resident", "layer", "paper", "best"):
+        size = 6144 if partition else 0
         file = accelerator(tmp_path, described(shared=size, input=2048, weights=2048, output=4096))
         options = Options(partition=partition) if size else DEFAULTS
         done = api.verify(model, "host", accelerators=(file,), options=options)
         assert [rung.mismatches for rung in done.rungs] == [0, 0]
         compilation = done.compiled.compilation
-        cycles.append(compilation.schedule.cost.cycles)
+        cycles[partition] = compilation.schedule.cost.cycles
         used = {b.memory for b in compilation.program.buffers}
-        assert ("global_buffer" in used) == (size > 0 and partition != "layer")
-    assert cycles[1] < cycles[0] or partition == "layer"
+        assert ("global_buffer" in used) == (partition not in ("", "layer"))
+    without = cycles.pop("")
+    del cycles["layer"]
+    assert max(cycles.values()) < without
 
 
 def test_a_choice_of_divided_axes_takes_fewer_cycles(

@@ -16,7 +16,7 @@ from penstock.uma import UMABackend
 
 HELP = re.compile(r"with --accelerator (\S+) (?:use at least --sram )?(\d+)")
 NEEDS = re.compile(r"needs (\d+) bytes")
-MODEL = "zoo:tc_resnet8"
+MODEL = "zoo:tc_resnet8:frames=41"
 """Some of its tensors have 24 channels, which are no whole channel blocks of 16."""
 MODES = ("memory_mode=shared_sram", "memory_mode=sram_only")
 LAYOUTS = ("layout=nhcwb16", "layout=nhwc")

@@ -26,7 +26,7 @@ def proposals(said: Said) -> list[tuple[str, str]]:
     ("network", "options", "expected"),
     [
         (
-            "zoo:resnet8",
+            "zoo:tc_resnet8",
             ("--clock", "84.5MHz"),
             ("--sram", "--stream-input", "--optimize"),
         ),

@@ -497,6 +497,10 @@ def _place_blocks(
             ceiling_bytes = effort.ceiling_bytes
             placement = placed_evenly(problem, series, ceiling_bytes, options.quick.rows)
         placement = placement or placed_further(problem, quick, options)
+        if not placement.optimal and (
+            even := placed_evenly(problem, series, placement.height_bytes - 1, options.quick.rows)
+        ):
+            placement = even
         placement = with_even_rows(problem, placement, series)
         placement = replace(placement, bound_bytes=quick.bound_bytes)  # ties are no reason for more
         found.append((memory, _checked(problem, placement)))

@@ -26,7 +26,7 @@ def proposals(said: Said) -> list[tuple[str, str]]:
     ("network", "options", "expected"),
     [
         (
-            "zoo:tc_resnet8",
+            "zoo:lenet5",
             ("--clock", "84.5MHz"),
             ("--sram", "--stream-input", "--optimize"),
         ),

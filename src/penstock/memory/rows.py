@@ -289,12 +289,13 @@ def lay(
     Returns the turn of the first shape that does not fit under the ceiling, or len(order) if all
     do; and the number of comparisons.
     """
-    rows, work = tables.rows, 0
+    rows, every, starts = tables
+    placed, filled, work = shelf.rows, shelf.filled, 0
     while turn < len(order):
         shape = order[turn]
-        base, spent = _lowest_base(tables, shape, shelf)
+        base, spent = _lowest_base(rows, every, shape, starts, placed, filled)
         work += spent
-        first, last = tables.shapes[SHAPE_FIRST, shape], tables.shapes[SHAPE_LAST, shape]
+        first, last = every[SHAPE_FIRST, shape], every[SHAPE_LAST, shape]
         for row in range(first, last):
             if base + rows[ROW_DISTANCE, row] + rows[ROW_SIZE, row] > ceiling:
                 return turn, work
@@ -349,45 +350,47 @@ def improve(
 
 
 @compiled
-def _lowest_base(tables: RowTables, shape: int, shelf: Shelf) -> tuple[int, int]:
+def _lowest_base(
+    rows: Table, shapes: Table, shape: int, starts: Column, placed: Table, filled: Column
+) -> tuple[int, int]:
     """Return the lowest base of a shape, and the number of comparisons.
 
     The base is raised until no row of the shape overlaps a segment of the shelf.
+
+    placed, filled: fields of the shelf.  They are no tuple because each access to an array in a
+    tuple counts references.
     """
-    first, last = tables.shapes[SHAPE_FIRST, shape], tables.shapes[SHAPE_LAST, shape]
+    first, last = shapes[SHAPE_FIRST, shape], shapes[SHAPE_LAST, shape]
+    alignment = shapes[SHAPE_ALIGNMENT, shape]
     base, before, work = 0, -1, 1
     while before < base:
         before = base
         for row in range(first, last):
-            for segment in range(tables.rows[ROW_FIRST, row], tables.rows[ROW_END, row]):
-                base, spent = _above(tables, shape, row, segment, base, shelf)
-                work += spent
-        if last - first == 1 and tables.rows[ROW_END, first] - tables.rows[ROW_FIRST, first] == 1:
+            lower, upper = rows[ROW_LOWER, row], rows[ROW_UPPER, row]
+            size, distance = rows[ROW_SIZE, row], rows[ROW_DISTANCE, row]
+            low = base + distance
+            for segment in range(rows[ROW_FIRST, row], rows[ROW_END, row]):
+                start = starts[segment]
+                work += filled[segment] + 1
+                for i in range(start, start + filled[segment]):
+                    if (placed[LOWER, i] < upper) & (placed[UPPER, i] > lower):
+                        if placed[LOW, i] - low >= size:  # before alignment, which takes longer
+                            low = _aligned(low, distance, alignment)
+                            if placed[LOW, i] - low >= size:
+                                work += i - start - filled[segment]
+                                break
+                        low = max(low, placed[HIGH, i])
+                low = _aligned(low, distance, alignment)
+            base = low - distance
+        if last - first == 1 and rows[ROW_END, first] - rows[ROW_FIRST, first] == 1:
             break
     return base, work
 
 
 @compiled
-def _above(
-    tables: RowTables, shape: int, row: int, segment: int, base: int, shelf: Shelf
-) -> tuple[int, int]:
-    """Return the lowest base from `base` on at which a row of a shape overlaps no row of a segment
-    of the shelf, and the number of comparisons."""
-    lower, upper = tables.rows[ROW_LOWER, row], tables.rows[ROW_UPPER, row]
-    size, distance = tables.rows[ROW_SIZE, row], tables.rows[ROW_DISTANCE, row]
-    alignment = tables.shapes[SHAPE_ALIGNMENT, shape]
-    start = tables.starts[segment]
-    end = start + shelf.filled[segment]
-    lowers, uppers = shelf.rows[LOWER], shelf.rows[UPPER]
-    lows, highs = shelf.rows[LOW], shelf.rows[HIGH]
-    low = base + distance
-    for i in range(start, end):
-        if (lowers[i] < upper) & (uppers[i] > lower):
-            if lows[i] - low >= size:
-                return low - distance, i + 1 - start
-            if highs[i] > low:
-                low = distance - (distance - highs[i]) // alignment * alignment
-    return low - distance, end - start + 1
+def _aligned(low: int, distance: int, alignment: int) -> int:
+    """Return the lowest address from `low` on that is `distance` above an aligned base."""
+    return distance - (distance - low) // alignment * alignment
 
 
 @compiled

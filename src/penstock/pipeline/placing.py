@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain, tee
+from operator import is_
 
 from penstock.brief import Brief
 from penstock.choices import Optimize
@@ -322,15 +323,16 @@ def _placed(
     tasks, again = tee(outcome(partial(_task, banks), each) for each in schedules)
     blocks = (task if isinstance(task, Failed) else (task.problems, task.effort) for task in again)
     place_options = PlaceOptions(exact=limits)
-    place_one = partial(outcome, partial(_place_blocks, place_options))
+    place_blocks = _place_blocks if executor is None else _all_placements
+    place_one = partial(outcome, partial(place_blocks, place_options))
     pairs = zip(tasks, mapped(place_one, blocks, executor), strict=True)
 
-    def costed(pair: tuple[_Task | Failed, tuple[_Placements, ...] | Failed]) -> _Points:
+    def costed(pair: tuple[_Task | Failed, Iterable[_Placements] | Failed]) -> _Points:
         task, schedule = succeeded(pair[0]), succeeded(pair[0]).expanded.schedule
         return [(schedule, point) for point in costed_points(task, succeeded(pair[1]))]
 
-    def costed_points(task: _Task, every: tuple[_Placements, ...]) -> Iterator[PlacedPoint]:
-        for placements in (*every, *_kept(task)):
+    def costed_points(task: _Task, every: Iterable[_Placements]) -> Iterator[PlacedPoint]:
+        for placements in chain(every, _kept(task)):
             counted = (p.height_bytes for memory, p in placements if memory not in unbudgeted)
             if sum(counted) >= task.effort.useful_bytes:
                 continue
@@ -475,14 +477,21 @@ def _addresses(found: _Placements) -> Addresses:
     return Addresses(offsets, tuple((memory, p.height_bytes) for memory, p in found))
 
 
-def _place_blocks(
-    options: PlaceOptions, blocks: tuple[tuple[_Problem, ...], _Effort]
-) -> tuple[_Placements, ...]:
-    """Return (memory region, placement) for each problem; several times if rows are to be in
-    runs."""
+_Blocks = tuple[tuple[_Problem, ...], _Effort]
+"""What is to be placed, and how."""
+
+
+def _all_placements(options: PlaceOptions, blocks: _Blocks) -> tuple[_Placements, ...]:
+    """Return all results of `_place_blocks`, for a worker."""
+    return tuple(_place_blocks(options, blocks))
+
+
+def _place_blocks(options: PlaceOptions, blocks: _Blocks) -> Iterable[_Placements]:
+    """Return (memory region, placement) for each problem; several times, on demand, if rows are to
+    be in runs."""
     problems, effort = blocks
     if effort.in_runs:
-        return _in_runs(problems, options)
+        return _in_runs(problems, options, effort.useful_bytes)
     if effort.known is None:
         return (
             tuple(
@@ -507,21 +516,25 @@ def _place_blocks(
     return (tuple(found),)
 
 
-def _in_runs(problems: tuple[_Problem, ...], options: PlaceOptions) -> tuple[_Placements, ...]:
-    """Return placements with the rows of each tensor in runs of adjacent rows."""
+def _in_runs(
+    problems: tuple[_Problem, ...], options: PlaceOptions, useful_bytes: float
+) -> Iterator[_Placements]:
+    """Yield placements with the rows of each tensor in runs of adjacent rows."""
+    limit = useful_bytes if len(problems) == 1 else math.inf
     every = [
-        tuple(placed_in_runs(problem, series))
+        placed_in_runs(problem, series, limit)
         if series
-        else (place_buffers(problem, options.quick),)
+        else iter((place_buffers(problem, options.quick),))
         for _, problem, series in problems
     ]
-    if not all(every):
-        return ()
     memories = [memory for memory, _, _ in problems]
-    return tuple(
-        tuple((m, each[min(k, len(each) - 1)]) for m, each in zip(memories, every, strict=True))
-        for k in range(max(map(len, every)))
-    )
+    latest: list[Placement | None] = [None] * len(every)
+    while True:
+        found = [next(placements, last) for placements, last in zip(every, latest, strict=True)]
+        if None in found or all(map(is_, found, latest)):
+            return
+        latest = found
+        yield tuple((m, p) for m, p in zip(memories, found, strict=True) if p is not None)
 
 
 def _are_same(found: _Placements, known: _Placements | None) -> bool:

@@ -42,7 +42,7 @@ from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.reshape import Reshape
 from penstock.ops.row_vectors import Softmax
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along
 from penstock.ops.unary import Elu, LeakyRelu, Logistic, Relu, Tanh
 
 Pair = int | tuple[int, int]  # (rows, columns), or one number for both.
@@ -320,7 +320,7 @@ class GraphBuilder:
     ) -> Values:
         """The parts of x along an axis: a number of equal parts, or parts of the given sizes."""
         axis = self._axis(x, axis)
-        shape, extent = x.shape, x.shape[axis]
+        extent = x.shape[axis]
         if isinstance(parts, int):
             if parts < 1 or extent % parts:
                 raise self._graph.usage(f"{extent} elements along axis {axis} in {parts} parts")
@@ -330,9 +330,7 @@ class GraphBuilder:
             raise self._graph.usage(f"{extent} elements along axis {axis} in parts of {sizes}")
         found: list[Value] = []
         for k, size in enumerate(parts):
-            start, part = [0] * len(shape), list(shape)
-            start[axis], part[axis] = sum(parts[:k]), size
-            op = Slice(tuple(start), tuple(part), (1,) * len(shape))
+            op = along(x.shape, axis, sum(parts[:k]), size)
             found.append(self.apply(op, x, quantisation=x.quantisation, name=name))
         return tuple(found)
 

@@ -133,6 +133,14 @@ def int8_result(inputs: Types, count: int, role: str) -> TensorType:
     return TensorType(result_shape(inputs), DType.INT8)
 
 
+def plain_result(inputs: Types, role: str, *dtypes: DType) -> TensorType:
+    """Output type of an element-wise operator with two inputs of one of these element types."""
+    a, b = require_count(inputs, 2, role)
+    require_dtype(a, "input 0", *dtypes)
+    require_dtype(b, "input 1", a.dtype)
+    return TensorType(result_shape(inputs), a.dtype)
+
+
 def needs(x: TensorType, out: Region) -> Region:
     """Region of input `x` that region `out` reads."""
     tail = out.intervals[len(out.lower) - x.rank :]

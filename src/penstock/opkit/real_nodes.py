@@ -28,6 +28,9 @@ from penstock.ops.conversions import Cast, Dequantize
 from penstock.ops.reshape import Reshape
 from penstock.ops.tile import Tile
 
+Operand = Value | Array | float
+"""Of a node: a tensor, or numbers, which become a constant."""
+
 
 class RealNodes:
     """The nodes of one ONNX node, in order of computation."""
@@ -67,7 +70,7 @@ class RealNodes:
         if value.quantisation is not None:
             return self.apply(Cast(DType.INT32), self.real(value))
         if value.data is not None:
-            return self.typed_constant(value.array, DType.INT32)
+            return self.typed_constant(value.array)
         return self.apply(Cast(DType.INT32), value)
 
     def take(self, made: Nodes) -> None:
@@ -79,17 +82,17 @@ class RealNodes:
         value = self.node.input(k)
         return value if value.quantisation is None else self.input(k)
 
-    def typed_constant(self, elements: Array, dtype: DType) -> Value:
+    def typed_constant(self, elements: Array, dtype: DType = DType.INT32) -> Value:
         """A constant of an element type."""
         array = np.asarray(elements).astype(dtype.value)
         return Value.constant(f"{self.node.output().name}/constant", array)
 
-    def apply(self, op: Op, *operands: Value | float, like: Quantisation | None = None) -> Value:
+    def apply(self, op: Op, *operands: Operand, like: Quantisation | None = None) -> Value:
         """The result of `op`: real numbers, or int8 elements in the quantisation `like`, by default
         that of an int8 input.
 
-        Operands of element-wise operators may have any rank, and may be numbers of the element type
-        of the last tensor among them."""
+        Operands of element-wise operators may have any rank; numbers get the element type of the
+        last tensor among the operands."""
         inputs = self._values(operands)
         if isinstance(op, Clamped) and op.limits == FINITE:
             op = replace(op, limits=UNLIMITED)
@@ -109,12 +112,12 @@ class RealNodes:
         self._made.append(Made(op, inputs, value))
         return value
 
-    def _values(self, operands: tuple[Value | float, ...]) -> Values:
+    def _values(self, operands: tuple[Operand, ...]) -> Values:
         dtype = DType.FLOAT32
         for one in operands:
             dtype = one.dtype if isinstance(one, Value) else dtype
         return tuple(
-            one if isinstance(one, Value) else self.typed_constant(np.array(one), dtype)
+            one if isinstance(one, Value) else self.typed_constant(np.asarray(one), dtype)
             for one in operands
         )
 

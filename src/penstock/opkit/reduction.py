@@ -138,12 +138,10 @@ def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Nodes]) -> Itera
     x, merged, views = _viewed(node, axes)
     yield from views
     y = replace(node.output(), name=f"{node.output().name}/merged")
-    last: Made | None = None
-    for last in make(replace(node, inputs=(x, *node.inputs[1:]), outputs=(y,)), merged):
-        yield last
-    assert last is not None
+    steps = [*make(replace(node, inputs=(x, *node.inputs[1:]), outputs=(y,)), merged)]
+    yield from steps
     shape = reduced(node.input(0).shape, axes)
-    _, made = reshaped(last.output, shape, node.output().name)
+    _, made = reshaped(steps[-1].output, shape, node.output().name)
     yield from made
 
 

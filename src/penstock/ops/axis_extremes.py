@@ -21,7 +21,7 @@ from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
 from penstock.opkit.kernels import row_kernel
@@ -32,7 +32,7 @@ from penstock.ops.comparisons import PlainCompare, Relation
 from penstock.ops.conversions import Cast
 from penstock.ops.integer_pairs import SUB
 from penstock.ops.plain_reduction import ReductionFunction, reduced_plain
-from penstock.ops.slice import Slice
+from penstock.ops.slice import backwards
 
 
 @frozen
@@ -166,24 +166,13 @@ def _foreign_index(node: ForeignNode) -> Nodes:
 def _onnx_index(node: OnnxNode) -> Nodes:
     """ONNX ArgMax, ArgMin, of the first or the last index."""
     new, x, axis = RealNodes(node), node.input(0), node.axis(node.integer("axis"))
-    op, is_last = (
-        ArgMax(axis) if node.name == "ArgMax" else ArgMin(axis),
-        node.integer("select_last_index"),
-    )
-    if is_last:
-        x = new.apply(_backwards(x.shape, axis), x)
-    index = new.apply(op, x)
-    if is_last:
-        last = new.typed_constant(np.array(x.shape[axis] - 1), DType.INT32)
-        index = new.apply(SUB, last, index)
+    op = ArgMax(axis) if node.name == "ArgMax" else ArgMin(axis)
+    if node.integer("select_last_index"):
+        index = new.apply(op, new.apply(backwards(x.shape, axis), x))
+        index = new.apply(SUB, x.shape[axis] - 1, index)
+    else:
+        index = new.apply(op, x)
     return new.result(new.apply(Cast(DType.INT64), index))
-
-
-def _backwards(shape: Ints, axis: int) -> Slice:
-    """The axis in reverse."""
-    steps = [-1 if a == axis else 1 for a in range(len(shape))]
-    start = [extent - 1 if a == axis else 0 for a, extent in enumerate(shape)]
-    return Slice(tuple(start), shape, tuple(steps))
 
 
 def _hardmax(node: OnnxNode) -> Nodes:
@@ -192,8 +181,7 @@ def _hardmax(node: OnnxNode) -> Nodes:
     x = new.input(0)
     axis = x.rank - 1
     index = new.apply(ArgMax(axis), x)
-    places = new.typed_constant(np.arange(x.shape[axis]), DType.INT32)
-    is_there = new.apply(PlainCompare(Relation.EQUAL), index, places)
+    is_there = new.apply(PlainCompare(Relation.EQUAL), index, np.arange(x.shape[axis]))
     return new.result(new.apply(Cast(DType.FLOAT32), is_there))
 
 

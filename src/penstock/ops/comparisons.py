@@ -52,7 +52,7 @@ from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.real_nodes import RealNodes, real_elementwise
 from penstock.ops.plain import PlainAbs, PlainAdd, PlainSub
 from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
-from penstock.ops.slice import Slice
+from penstock.ops.slice import part
 
 EXTRA_BITS = 8
 
@@ -145,10 +145,7 @@ class PlainCompare(Elementwise):
     RELAY = _RELATIONS
 
     def result_type(self, inputs: Types) -> TensorType:
-        require_count(inputs, 2, "comparison")
-        require_dtype(inputs[0], "input 0", *PLAIN_TYPES)
-        require_dtype(inputs[1], "input 1", inputs[0].dtype)
-        return TensorType(broadcast.result_shape(inputs), DType.BOOL)
+        return replace(broadcast.plain_result(inputs, "comparison", *PLAIN_TYPES), dtype=DType.BOOL)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = broadcast.parts(site, inputs, out)
@@ -190,8 +187,7 @@ def _counted(node: ForeignNode) -> Nodes:
     require(bounds.size > 0, "there are no boundaries")
     new = RealNodes(onnx_form(node, "GreaterOrEqual"))
     flat = new.reshape(new.input(0), (-1, 1))
-    limits = new.typed_constant(bounds.reshape(1, -1), DType.FLOAT32)
-    above = new.apply(PlainCompare(Relation.GREATER_EQUAL), flat, limits)
+    above = new.apply(PlainCompare(Relation.GREATER_EQUAL), flat, bounds.reshape(1, -1))
     count = new.apply(PlainReduction(ReductionFunction.SUM, (1,)), new.integers(above))
     return new.result(new.reshape(count, y.shape))
 
@@ -215,8 +211,7 @@ def _special(node: OnnxNode) -> Nodes:
     if positive and negative:
         x = new.apply(PlainAbs(), x)
     bound = np.inf if positive else -np.inf if negative else np.nan
-    infinity = new.typed_constant(np.array(bound), DType.FLOAT32)
-    return new.result(new.apply(PlainCompare(Relation.EQUAL), x, infinity))
+    return new.result(new.apply(PlainCompare(Relation.EQUAL), x, bound))
 
 
 def _beyond_threshold(node: OnnxNode) -> Nodes:
@@ -259,10 +254,7 @@ class Logical(Elementwise):
     COMMUTATIVE = True
 
     def result_type(self, inputs: Types) -> TensorType:
-        require_count(inputs, 2, "connective")
-        for k, x in enumerate(inputs):
-            require_dtype(x, f"input {k}", DType.BOOL)
-        return TensorType(broadcast.result_shape(inputs), DType.BOOL)
+        return broadcast.plain_result(inputs, "connective", DType.BOOL)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         count = np.add(*broadcast.parts(site, inputs, out), dtype=np.int64)
@@ -404,14 +396,11 @@ def _one_hot_onnx(node: OnnxNode) -> Nodes:
     spread = new.reshape(new.integers(indices), (*indices.shape[:axis], 1, *indices.shape[axis:]))
     places = np.arange(depth).reshape(-1, *(1,) * (rank - axis))
     first, second = (
-        new.apply(
-            PlainCompare(Relation.EQUAL), spread, new.typed_constant(places - less, DType.INT32)
-        )
-        for less in (0, depth)
+        new.apply(PlainCompare(Relation.EQUAL), spread, places - less) for less in (0, depth)
     )
     values, found = new.plain(2), new.apply(Logical(Connective.LOGICAL_OR), first, second)
     require(values.shape == (2,), f"values have shape {list(values.shape)}, not [2]")
-    off, on = (new.apply(Slice((k,), (1,), (1,)), values) for k in (0, 1))
+    off, on = (new.apply(part((k,), (1,)), values) for k in (0, 1))
     return new.result(new.apply(Select(), found, on, off))
 
 

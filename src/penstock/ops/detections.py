@@ -43,7 +43,7 @@ from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.kernels import members
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import part
 
 MOST_BOXES = 2**20
 _CODES = np.arange(-128, 128)
@@ -216,10 +216,10 @@ def from_foreign(node: ForeignNode) -> Nodes:
         type = TensorType((1, math.prod(shape)), DType.FLOAT32)
         result = node.output(k)
         result = Value(result.name, TensorType(shape, DType.FLOAT32), None, result.origin)
-        part = result if type == result.type else Value(f"{name}/part{k}", type)
-        yield Made(Slice((0, start), type.shape, (1, 1)), (found,), part)
-        if part is not result:
-            yield Made(Reshape(shape), (part,), result)
+        taken = result if type == result.type else Value(f"{name}/part{k}", type)
+        yield Made(part((0, start), type.shape), (found,), taken)
+        if taken is not result:
+            yield Made(Reshape(shape), (taken,), result)
 
 
 def _real_anchors(node: ForeignNode) -> Value:

@@ -379,13 +379,12 @@ def _of_vectors(node: OnnxNode) -> Nodes:
         matrices.append(viewed)
     product = replace(node.output(), name=f"{name}/product")
     inputs, columns = (*matrices, *node.inputs[2:]), node.columns if a.rank > 1 else None
-    last: Made | None = None
-    for last in from_onnx(replace(node, inputs=inputs, outputs=(product,), columns=columns)):
-        yield last
-    assert last is not None
-    shape = list(last.output.shape)
+    steps = [*from_onnx(replace(node, inputs=inputs, outputs=(product,), columns=columns))]
+    yield from steps
+    found = steps[-1].output
+    shape = list(found.shape)
     if b.rank == 1:
         shape.pop()
     if a.rank == 1:
         shape.pop(-1 if b.rank == 1 else -2)
-    yield node.made(Reshape(tuple(shape)), last.output)
+    yield node.made(Reshape(tuple(shape)), found)

@@ -223,11 +223,9 @@ def _at_positions(node: OnnxNode) -> Nodes:
     view, made = reshaped(x, (math.prod(extents), math.prod(rest)), f"{name}/slices")
     yield from made
     gathered = replace(node.output(), name=f"{name}/gathered")
-    last: Made | None = None
-    for last in requantised(replace(node, outputs=(gathered,)), Gather(0, rows), view):
-        yield last
-    assert last is not None
-    yield node.made(Reshape((*positions.shape[:-1], *rest)), last.output)
+    steps = [*requantised(replace(node, outputs=(gathered,)), Gather(0, rows), view)]
+    yield from steps
+    yield node.made(Reshape((*positions.shape[:-1], *rest)), steps[-1].output)
 
 
 def from_foreign(node: ForeignNode) -> Nodes:

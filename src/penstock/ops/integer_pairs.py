@@ -27,7 +27,6 @@ from penstock.ir.region import Region
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Elementwise
-from penstock.opkit.checks import require_count, require_dtype
 from penstock.opkit.kernels import row_kernel
 from penstock.opkit.real_nodes import RealNodes
 
@@ -126,10 +125,7 @@ class IntegerPairs(Elementwise):
     RELAY = tuple(RelayName(name, (("function", f.name),)) for f, name in _RELAY.items())
 
     def result_type(self, inputs: Types) -> TensorType:
-        require_count(inputs, 2, "function of integers")
-        require_dtype(inputs[0], "input 0", *INTEGERS)
-        require_dtype(inputs[1], "input 1", inputs[0].dtype)
-        return TensorType(broadcast.result_shape(inputs), inputs[0].dtype)
+        return broadcast.plain_result(inputs, "function of integers", *INTEGERS)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = (part.astype(np.int64) for part in broadcast.parts(site, inputs, out))

@@ -21,7 +21,7 @@ from penstock.ops.batch_matmul import PlainBatchMatmul
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.gather import Gather
 from penstock.ops.plain import PlainAdd, PlainExp, PlainMul, PlainSub
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along
 from penstock.ops.transpose import Transpose
 
 ONNX = onnx(PLAIN_MODEL, "LinearAttention")
@@ -55,19 +55,19 @@ def from_onnx(node: OnnxNode) -> Nodes:
     query = new.apply(MUL, query, scale)
     outputs: list[Value] = []
     for t in range(steps):
-        k, v = (_part(new, x, 2, t, 1) for x in (key, value))
+        k, v = (_step(new, x, t) for x in (key, value))
         column = new.reshape(k, (batch, kv_heads, depth, 1))
         if decay is not None:
-            factor = _part(new, decay, 2, t, 1)
+            factor = _step(new, decay, t)
             state = new.apply(MUL, state, new.reshape(factor, (batch, kv_heads, -1, 1)))
         if beta is not None:
             less = new.apply(SUB, v, new.apply(PlainBatchMatmul(), k, state))
-            v = new.apply(MUL, _part(new, beta, 2, t, 1), less)
+            v = new.apply(MUL, _step(new, beta, t), less)
         state = new.apply(ADD, state, new.apply(MUL, column, v))
         read = state
         if heads != kv_heads:
             read = new.apply(Gather(1, tuple(h * kv_heads // heads for h in range(heads))), state)
-        outputs.append(new.apply(PlainBatchMatmul(), _part(new, query, 2, t, 1), read))
+        outputs.append(new.apply(PlainBatchMatmul(), _step(new, query, t), read))
     y = new.apply(Concatenation(2), *outputs) if steps > 1 else outputs[0]
     y = new.apply(Transpose((0, 2, 1, 3)), y)
     every = (new.reshape(y, (batch, steps, heads * width)), state)
@@ -83,10 +83,6 @@ def _by_head(new: RealNodes, x: Value, heads: int) -> Value:
     return new.apply(Transpose((0, 2, 1, 3)), split)
 
 
-def _part(new: RealNodes, x: Value, axis: int, first: int, count: int) -> Value:
-    """Indices of an axis, from the first on."""
-    start = [first if a == axis else 0 for a in range(x.rank)]
-    shape = [count if a == axis else extent for a, extent in enumerate(x.shape)]
-    if tuple(shape) == x.shape:
-        return x
-    return new.apply(Slice(tuple(start), tuple(shape), (1,) * x.rank), x)
+def _step(new: RealNodes, x: Value, step: int) -> Value:
+    """One step of a tensor, along axis 2."""
+    return x if x.shape[2] == 1 else new.apply(along(x.shape, 2, step, 1), x)

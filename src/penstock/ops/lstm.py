@@ -45,7 +45,7 @@ from penstock.ops.formulas import Term
 from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.plain_recurrent import PlainLstm
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import part
 from penstock.ops.transpose import Transpose
 
 WEIGHTS, RECURRENT, PEEPHOLES, BIASES = 1, 5, 9, 12
@@ -392,8 +392,7 @@ def _hidden_of(rows: Value, layer: LstmOperands, hidden: Value) -> Made:
     """The node that takes the hidden state of each step from the rows that a layer computes."""
     if rows.dtype is not DType.FLOAT32:
         return Made(LstmHidden(), (rows,), hidden)
-    start = (0, 0, 0, layer.units)
-    return Made(Slice(start, hidden.shape, (1, 1, 1, 1)), (rows,), hidden)
+    return Made(part((0, 0, 0, layer.units), hidden.shape), (rows,), hidden)
 
 
 def rows_of_steps(
@@ -424,7 +423,7 @@ def _last_step(rows: Value, state: Value, layer: LstmOperands, k: int) -> Nodes:
     """The new elements of a state, input k: the first channels of the last row."""
     shape = (1, 1, layer.batch, layer.units)
     last = state.shaped(f"{state.name}/last_step", shape)
-    yield Made(Slice((0, layer.steps - 1, 0, 0), shape, (1, 1, 1, 1)), (rows,), last)
+    yield Made(part((0, layer.steps - 1, 0, 0), shape), (rows,), last)
     after = Value(f"{state.name}/after", state.type)
     yield Made(Reshape(state.shape), (last,), after, assigns=k)
 

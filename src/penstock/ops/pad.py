@@ -46,7 +46,7 @@ from penstock.opkit.selection import (
 from penstock.ops.comparisons import Select
 from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import part
 
 
 @frozen
@@ -245,7 +245,7 @@ def _cropping(shape: Ints, before: Ints, after: Ints) -> list[Op]:
         f"pads {list(before)} and {list(after)} leave nothing of shape {list(shape)}",
     )
     require_elements(extents, "the input without the pads")
-    return [Slice(start, extents, (1,) * len(shape))]
+    return [part(start, extents)]
 
 
 def _repeating(extent: int, before: int, after: int, mode: str) -> Ints:

@@ -35,7 +35,7 @@ from penstock.opkit.nodes import intermediate, requantised
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.ops.gather import Gather
 from penstock.ops.pad import Pad
-from penstock.ops.slice import Slice
+from penstock.ops.slice import part
 
 
 @frozen
@@ -127,7 +127,7 @@ def _cropped(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Node
     kept = tuple(e - b - a for e, b, a in zip(full, before, after, strict=True))
     wide = intermediate(y, full, "uncropped")
     yield Made(op, (x,), wide)
-    yield Made(Slice(before, kept, (1,) * len(full)), (wide,), y)
+    yield Made(part(before, kept), (wide,), y)
 
 
 @frozen

@@ -133,10 +133,8 @@ def _reduced(node: OnnxNode, axes: Axes) -> Nodes:
     if name == "SUMSQUARE":
         x = new.apply(MUL, x, x)
     elif name == "L1":
-        zero = new.typed_constant(np.array(0), x.dtype)
-        x = new.apply(MAX, x, new.apply(SUB, zero, x))
+        x = new.apply(MAX, x, new.apply(SUB, 0, x))
     y = new.apply(PlainReduction(ReductionFunction.SUM, axes), x)
     if name == "MEAN":
-        count = math.prod(x.shape[axis] for axis in axes)
-        y = new.apply(DIV, y, new.typed_constant(np.array(count), x.dtype))
+        y = new.apply(DIV, y, math.prod(x.shape[axis] for axis in axes))
     return new.result(y)

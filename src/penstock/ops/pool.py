@@ -52,7 +52,7 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
 from penstock.ops.plain import PlainAbs, PlainDiv, Power
 from penstock.ops.running import AverageLast, Halves, RunningMax, RunningSum, average
-from penstock.ops.slice import Slice
+from penstock.ops.slice import part
 
 MOST_TAPS = 2**23
 """Largest window whose sum of int8 elements always fits int32."""
@@ -377,16 +377,16 @@ def _in_parts(
             assert windows is not None
             label = f"part_{h[0]}_{w[0]}"
             cut = node.between(
-                Slice(read.lower, read.shape, (1, 1, 1, 1)),
+                part(read.lower, read.shape),
                 x,
                 label=f"{label}/input",
                 like=x.quantisation,
             )
             yield cut
-            part = replace(node.output(), name=f"{name}/{label}")
+            mean = replace(node.output(), name=f"{name}/{label}")
             count = counts[0][h[0]] * counts[1][w[0]]
             made = convolutions.averaged(
-                replace(node, outputs=(part,)), cut.output, *windows, count
+                replace(node, outputs=(mean,)), cut.output, *windows, count
             )
             yield made
             pieces.append(made.output)
@@ -440,8 +440,7 @@ class MaxPool2D(_QuantisedPool):
             return None
         maxima = RunningMax(rows, self.columns, self.activation)
         total = replace(maxima.result_type((x,)), quantisation=site.output.quantisation)
-        start, step = (0, rows - 1, 0, 0), (1, 1, 1, 1)
-        return Halves(maxima, total, Slice(start, site.output.shape, step))
+        return Halves(maxima, total, part((0, rows - 1, 0, 0), site.output.shape))
 
 
 @frozen

@@ -47,7 +47,7 @@ from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.lstm import SWAP, rows_of_steps
 from penstock.ops.plain_recurrent import PlainGru, PlainLstm, PlainRnn
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along, backwards, part
 
 
 @frozen
@@ -201,9 +201,9 @@ def _read(
 def _direction(layer: _Layer, x: Value, d: int) -> Iterator[Made]:
     """The rows of one direction, in the order in which it computes them."""
     if layer.backwards[d]:
-        made = _reversed(x, f"{layer.label(d)}/reversed_inputs")
-        yield made
-        x = made.output
+        turned = x.shaped(f"{layer.label(d)}/reversed_inputs", x.shape)
+        yield Made(backwards(x.shape, 1), (x,), turned)
+        x = turned
     states: list[Value] = []
     for k in range(HIDDEN_INPUT + layer.op.STATES - 1, HIDDEN_INPUT - 1, -1):
         arranged = tuple(_initial_state(layer, k, d))
@@ -255,12 +255,6 @@ def _real_constant(layer: _Layer, k: int, d: int, label: str) -> Value:
     return Value.constant(f"{layer.label(d)}/{label}", found[d].astype(np.float32))
 
 
-def _reversed(x: Value, name: str) -> Made:
-    shape = x.shape
-    op = Slice((0, shape[1] - 1, 0, 0), shape, (1, -1, 1, 1))
-    return Made(op, (x,), Value(name, x.type))
-
-
 def _constant_state(layer: _Layer, k: int, d: int) -> Value:
     """Constant initial state k, or zeros."""
     shape = (layer.batch, layer.units)
@@ -281,11 +275,9 @@ def _initial_state(layer: _Layer, k: int, d: int) -> Iterator[Made]:
     _require_states(layer, value.shape)
     name = f"{layer.label(d)}/initial{k}"
     if len(layer.backwards) > 1:
-        axis = int(layer.batch_first)
-        start = (0,) * axis + (d,) + (0,) * (2 - axis)
-        piece = tuple(1 if a == axis else e for a, e in enumerate(value.shape))
-        one = value.shaped(f"{name}_direction", piece)
-        yield Made(Slice(start, piece, (1, 1, 1)), (value,), one)
+        piece = along(value.shape, int(layer.batch_first), d, 1)
+        one = value.shaped(f"{name}_direction", piece.shape)
+        yield Made(piece, (value,), one)
         value = one
     shape = (layer.batch, layer.units)
     flat = value.shaped(f"{name}_state", shape)
@@ -347,7 +339,7 @@ def _of_direction(layer: _Layer, rows: Value, k: int, name: str, d: int) -> Iter
     shape = (1, steps - first, batch, end - lower)
     if shape != rows.shape:
         taken = rows.shaped(f"{name}/states", shape)
-        yield Made(Slice((0, first, 0, lower), shape, (1, 1, 1, 1)), (rows,), taken)
+        yield Made(part((0, first, 0, lower), shape), (rows,), taken)
         rows = taken
     if q is not None:
         type = TensorType((*shape[:3], units), DType.INT8, q)
@@ -355,9 +347,9 @@ def _of_direction(layer: _Layer, rows: Value, k: int, name: str, d: int) -> Iter
         yield Made(RealHidden(units), (rows,), quantised)
         rows = quantised
     if k == 0 and layer.backwards[d]:
-        made = _reversed(rows, f"{name}/in_order")
-        yield made
-        rows = made.output
+        turned = rows.shaped(f"{name}/in_order", rows.shape)
+        yield Made(backwards(rows.shape, 1), (rows,), turned)
+        rows = turned
     if k == 0 and layer.batch_first and batch > 1:
         swapped = rows.shaped(f"{name}/by_sequence", (1, batch, steps, units))
         yield Made(SWAP, (rows,), swapped)

@@ -38,7 +38,7 @@ from penstock.ops.plain import (
 )
 from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
 from penstock.ops.scatter import Reduction, ScatterNd
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along, part
 from penstock.ops.sums import PlainSum
 from penstock.ops.transpose import Transpose
 
@@ -63,9 +63,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
 
 def _part(new: RealNodes, x: Value, k: int) -> Value:
     """Element k of the vectors along the last axis, without that axis."""
-    *outer, _ = x.shape
-    op = Slice((*(0,) * len(outer), k), (*outer, 1), (1,) * (len(outer) + 1))
-    return new.reshape(new.apply(op, x), tuple(outer))
+    return new.reshape(new.apply(along(x.shape, x.rank - 1, k, 1), x), x.shape[:-1])
 
 
 def _pixels(new: RealNodes, x: Value) -> Value:
@@ -113,7 +111,7 @@ def _grid_sampled(new: RealNodes) -> Value:
         for d, extent in enumerate(extents)
     ]
     numbers = np.arange(batch).reshape(batch, *(1,) * len(outputs))
-    first = new.typed_constant(numbers, DType.INT32)
+    first = new.typed_constant(numbers)
     total, pixels = None, _pixels(new, x)
     for chosen in product(*taps):
         found, weight = _gathered(new, pixels, first, tuple(extents), chosen)
@@ -206,7 +204,7 @@ def _regions(new: RealNodes) -> Value:
     ]
     rank = (count, sizes[0] * ratio, sizes[1] * ratio)
     batches = new.reshape(new.integers(new.plain(2)), (count, 1, 1))
-    first = new.apply(ADD, batches, new.typed_constant(np.zeros(rank), DType.INT32))
+    first = new.apply(ADD, batches, np.zeros(rank))
     total, pixels = None, _pixels(new, x)
     op = PlainMaximum() if mode == "max" else PlainAdd()
     for chosen in product(*axes):
@@ -295,11 +293,10 @@ def _added_windows(new: RealNodes) -> Value:
         outer.size * places.size == x.elements,
         f"the windows have {outer.size * places.size} elements, the input {x.elements}",
     )
-    positions = new.typed_constant((outer + places).reshape(-1, 1), DType.INT32)
+    positions = new.typed_constant((outer + places).reshape(-1, 1))
     total = batch * channels * math.prod(padded)
     zeros = new.typed_constant(np.zeros(total), DType.FLOAT32)
     flat = new.reshape(x, (x.elements,))
     found = new.apply(ScatterNd(Reduction.ADD), zeros, positions, flat)
     whole = new.reshape(found, (batch, channels, *padded))
-    shape = (batch, channels, *image)
-    return new.apply(Slice((0, 0, *pads[:rank]), shape, (1,) * (rank + 2)), whole)
+    return new.apply(part((0, 0, *pads[:rank]), (batch, channels, *image)), whole)

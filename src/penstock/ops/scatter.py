@@ -214,10 +214,10 @@ def _scattering(node: OnnxNode) -> ScatterNd:
 
 def wrapped(new: RealNodes, indices: Value, extent: int) -> Value:
     """Indices as int32, of which negative ones count from the end."""
-    found, bound = new.integers(indices), np.array(extent)
+    found = new.integers(indices)
     if found.data is not None:
-        return new.typed_constant(found.array % bound, DType.INT32)
-    return new.apply(MOD, found, new.typed_constant(bound, DType.INT32))
+        return new.typed_constant(found.array % extent)
+    return new.apply(MOD, found, extent)
 
 
 def _at_indices(new: RealNodes, x: Value) -> Value:
@@ -240,14 +240,13 @@ def _positions(new: RealNodes, x: Value, batch: int) -> Value:
     *shape, depth = given.shape
     extents = np.array(x.shape[batch : batch + depth])
     if given.data is not None:
-        found = new.typed_constant(given.array % extents, DType.INT32)
+        found = new.typed_constant(given.array % extents)
     else:
-        found = new.apply(MOD, given, new.typed_constant(extents, DType.INT32))
+        found = new.apply(MOD, given, extents)
     if not batch:
         return found
     grid = np.indices((*shape, 1))[:batch, ..., 0]
-    first = new.typed_constant(np.moveaxis(grid, 0, -1), DType.INT32)
-    return new.apply(Concatenation(len(shape)), first, found)
+    return new.apply(Concatenation(len(shape)), np.moveaxis(grid, 0, -1), found)
 
 
 def _axis_places(new: RealNodes, x: Value) -> Value:
@@ -262,9 +261,8 @@ def _flat_places(new: RealNodes, shape: Ints, axis: int, indices: Value, given: 
     the shape `given`."""
     grid = np.indices(given)
     others = sum(grid[a] * math.prod(shape[a + 1 :]) for a in range(len(shape)) if a != axis)
-    stride = new.typed_constant(np.array(math.prod(shape[axis + 1 :])), DType.INT32)
-    along = new.apply(MUL, indices, stride)
-    return new.apply(ADD, along, new.typed_constant(np.asarray(others), DType.INT32))
+    along = new.apply(MUL, indices, math.prod(shape[axis + 1 :]))
+    return new.apply(ADD, along, others)
 
 
 def at_places(new: RealNodes, x: Value, places: Value) -> Value:
@@ -289,13 +287,12 @@ def _reversed(new: RealNodes, x: Value) -> Value:
     steps, count = x.shape[time], x.shape[batch]
     lengths = new.reshape(new.integers(new.plain(1)), (count, 1) if batch == 0 else (1, count))
     shape = (1, steps) if time else (steps, 1)
-    places = new.typed_constant(np.arange(steps).reshape(shape), DType.INT32)
-    last = new.apply(SUB, lengths, new.typed_constant(np.array(1), DType.INT32))
-    backwards = new.apply(SUB, last, places)
+    places = new.typed_constant(np.arange(steps).reshape(shape))
+    backwards = new.apply(SUB, new.apply(SUB, lengths, 1), places)
     inside = new.apply(PlainCompare(Relation.LESS), places, lengths)
     found = new.apply(Select(), inside, backwards, places)
     whole = x.shape[:2]
-    others = new.typed_constant(np.indices(whole)[batch][..., np.newaxis], DType.INT32)
+    others = new.typed_constant(np.indices(whole)[batch][..., np.newaxis])
     parts = (new.reshape(found, (*whole, 1)), others)
     return new.apply(
         GatherNd(), x, new.apply(Concatenation(2), *(parts if time == 0 else parts[::-1]))
@@ -307,7 +304,7 @@ def _updated(new: RealNodes, x: Value) -> Value:
     node, update, shape = new.node, new.plain(1), x.shape
     axis = resolved_axis(node.integer("axis", -2), len(shape))
     steps = np.arange(update.shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
-    places = new.typed_constant(steps, DType.INT32)
+    places = new.typed_constant(steps)
     if node.optional(2) is not None:
         first = new.integers(new.plain(2))
         places = new.apply(ADD, new.reshape(first, (shape[0], *(1,) * (len(shape) - 1))), places)

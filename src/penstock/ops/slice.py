@@ -153,6 +153,23 @@ class Slice(Selection):
         return tuple(StridedMap(start, step if n > 1 else 1) for start, step, n in triples)
 
 
+def part(start: Ints, shape: Ints) -> Slice:
+    """The elements of a box of this shape."""
+    return Slice(start, shape, (1,) * len(shape))
+
+
+def backwards(shape: Ints, *axes: int) -> Slice:
+    """A tensor of this shape with axes in reverse."""
+    start = tuple(extent - 1 if axis in axes else 0 for axis, extent in enumerate(shape))
+    return Slice(start, shape, tuple(-1 if axis in axes else 1 for axis in range(len(shape))))
+
+
+def along(shape: Ints, axis: int, first: int, count: int) -> Slice:
+    """`count` indices of an axis of a tensor of this shape, from the first on."""
+    start = (*(0,) * axis, first, *(0,) * (len(shape) - axis - 1))
+    return part(start, (*shape[:axis], count, *shape[axis + 1 :]))
+
+
 def from_foreign(node: ForeignNode) -> Nodes:
     match node.name:
         case "SLICE":
@@ -183,7 +200,7 @@ def _box(node: ForeignNode) -> Made:
     )
     triples = zip(start, sizes, value.shape, strict=True)
     shape = tuple(extent - first if size == -1 else size for first, size, extent in triples)
-    return Made(Slice(start, shape, (1,) * len(shape)), (value,), node.output())
+    return Made(part(start, shape), (value,), node.output())
 
 
 def _strided(node: ForeignNode) -> Nodes:
@@ -199,11 +216,8 @@ def _strided(node: ForeignNode) -> Nodes:
 
 def _reverse(node: ForeignNode) -> Made:
     value = node.input(0)
-    axes = constant_axes(node, 1, value.rank)
-    shape = value.shape
-    start = tuple(extent - 1 if axis in axes else 0 for axis, extent in enumerate(shape))
-    step = tuple(-1 if axis in axes else 1 for axis in range(len(shape)))
-    return Made(Slice(start, shape, step), (value,), node.output())
+    op = backwards(value.shape, *constant_axes(node, 1, value.rank))
+    return Made(op, (value,), node.output())
 
 
 def _split_sizes(node: ForeignNode) -> Nodes:
@@ -230,9 +244,7 @@ def _pieces(node: ForeignNode, value: Value, axis: int, sizes: Ints) -> Nodes:
     )
     first = 0
     for size, output in zip(sizes, node.outputs, strict=True):
-        start = tuple(first if a == axis else 0 for a in range(value.rank))
-        shape = tuple(size if a == axis else extent for a, extent in enumerate(value.shape))
-        yield from _then_reshape(Slice(start, shape, (1,) * len(shape)), value, output)
+        yield from _then_reshape(along(value.shape, axis, first, size), value, output)
         first += size
 
 
@@ -273,8 +285,5 @@ def _onnx_split(node: OnnxNode) -> Nodes:
         len(sizes) == count and sum(sizes) == extent and min(sizes) >= 0,
         f"pieces are {list(sizes)}, must be {count} that make {extent}",
     )
-    zeros, ones = (0,) * x.rank, (1,) * x.rank
     for k, piece in enumerate(sizes):
-        start = (*zeros[:axis], sum(sizes[:k]), *zeros[axis + 1 :])
-        shape = (*x.shape[:axis], piece, *x.shape[axis + 1 :])
-        yield from requantised(node, Slice(start, shape, ones), x, k=k)
+        yield from requantised(node, along(x.shape, axis, sum(sizes[:k]), piece), x, k=k)

@@ -14,7 +14,7 @@ from penstock.ir.foreign import Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import PLAIN_MODEL, onnx
-from penstock.ir.tensor import Array, DType
+from penstock.ir.tensor import Array
 from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.batch_matmul import PlainBatchMatmul
@@ -63,9 +63,8 @@ def _transform(new: RealNodes) -> Value:
 
 
 def _product(new: RealNodes, rows: Value, matrix: Array) -> Value:
-    constant = new.typed_constant(matrix[np.newaxis], DType.FLOAT32)
     found = new.reshape(rows, (1, -1, matrix.shape[0]))
-    return new.apply(PlainBatchMatmul(), found, constant)
+    return new.apply(PlainBatchMatmul(), found, matrix[np.newaxis])
 
 
 def _matrix(extent: int, parts: int, length: int, *, inverse: bool, onesided: bool) -> Array:

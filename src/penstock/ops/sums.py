@@ -60,7 +60,7 @@ from penstock.ops.plain import (
 )
 from penstock.ops.reshape import Reshape
 from penstock.ops.running import Halves, RequantiseLast, RunningSum
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along
 
 
 @frozen
@@ -305,8 +305,8 @@ def _local_response(node: OnnxNode) -> Nodes:
     zeros = (0,) * len(outer)
     pads = Pad((*zeros, before), (*zeros, size - 1 - before), 0)
     wide = x.to(Square()).to(pads)
-    shape, steps = (*outer, channels), (1,) * len(x.value.shape)
-    total, *others = (wide.to(Slice((*zeros, k), shape, steps)) for k in range(size))
+    places = (along(wide.value.shape, len(outer), k, channels) for k in range(size))
+    total, *others = map(wide.to, places)
     for other in others:
         total += other
     share = real.constant(node.real("alpha", 1e-4) / size, "share")
@@ -352,9 +352,9 @@ def _pooled(node: OnnxNode) -> Nodes:
     image, made = reshaped(x, (batch, extents[0], math.prod(extents[1:]), channels), f"{y.name}/x")
     yield from made
     mean = replace(y, name=f"{y.name}/mean")
-    *steps, last = _mean(replace(node, inputs=(image,), outputs=(mean,)), (1, 2))
-    yield from (*steps, last)
-    yield node.made(Reshape((batch, *(1 for _ in extents), channels)), last.output)
+    steps = [*_mean(replace(node, inputs=(image,), outputs=(mean,)), (1, 2))]
+    yield from steps
+    yield node.made(Reshape((batch, *(1 for _ in extents), channels)), steps[-1].output)
 
 
 def _mean(node: OnnxNode, axes: Axes) -> Nodes:

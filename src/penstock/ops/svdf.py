@@ -44,7 +44,7 @@ from penstock.ops.concatenation import Concatenation
 from penstock.ops.fully_connected import PlainFullyConnected
 from penstock.ops.plain import PlainAdd, PlainMaximum, PlainMul
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along
 from penstock.ops.sums import PlainSum
 from penstock.ops.transpose import Transpose
 
@@ -241,7 +241,7 @@ def _real_sums(node: ForeignNode, window: Value, rank: int) -> Nodes:
     given = node.optional(3)
     total = real.constant(0.0, "no_bias") if given is None else given
     for k in range(rank):
-        one = real.apply(Slice((0, 0, k), (1, filters // rank, 1), (1, 1, 1)), sums)
+        one = real.apply(along(sums.shape, 2, k, 1), sums)
         flat = real.reshape(one, (1, filters // rank))
         total = real.apply(PlainAdd(UNLIMITED), total, flat)
     if fused_activation(node) is Activation.RELU:
@@ -330,7 +330,7 @@ def _queue(feature: Op, inputs: Values, before: Value, window: Value) -> Nodes:
     new = before.shaped(f"{before.name}/feature", (1, 1, 1, filters))
     kept = before.shaped(f"{before.name}/kept", (1, steps - 1, 1, filters))
     yield Made(feature, inputs, new)
-    yield Made(Slice((0, 1, 0, 0), kept.shape, (1, 1, 1, 1)), (before,), kept)
+    yield Made(along(before.shape, 1, 1, steps - 1), (before,), kept)
     yield Made(Concatenation(1), (kept, new), window, assigns=STATE, before=before)
 
 

@@ -100,5 +100,5 @@ def _found(new: RealNodes) -> tuple[Value, Value]:
     found = new.apply(TopIndices(counts[0], bool(node.integer("largest", 1))), x)
     shape = x.shape
     base = np.arange(x.elements // shape[-1]) * shape[-1]
-    first = new.typed_constant(base.reshape(*shape[:-1], 1), DType.INT32)
-    return at_places(new, x, new.apply(ADD, found, first)), found
+    places = new.apply(ADD, found, base.reshape(*shape[:-1], 1))
+    return at_places(new, x, places), found

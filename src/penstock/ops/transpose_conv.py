@@ -76,7 +76,7 @@ from penstock.ops.dynamic_range import convolution_nodes
 from penstock.ops.pad import Pad
 from penstock.ops.plain import PlainAdd
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along, part
 
 MOST_PAD = 2**15
 """Pads of ConvTranspose are smaller."""
@@ -388,14 +388,14 @@ def _plain_nodes(node: OnnxNode, groups: int) -> Nodes:
     outputs, *_, depth = w.shape
     elements, bias = w.array, onnx_constants.real_bias(node, 2, outputs * groups)
     parts: list[Value] = []
-    for g, part in enumerate(np.split(elements, groups, axis=3)):
+    for g, own in enumerate(np.split(elements, groups, axis=3)):
         size = depth // groups
-        cut = Slice((0, 0, 0, g * size), (*x.shape[:3], size), (1, 1, 1, 1))
+        cut = along(x.shape, 3, g * size, size)
         parts.append(
             real.apply(
                 op,
                 real.apply(cut, x) if groups > 1 else x,
-                Value.constant(w.name, np.ascontiguousarray(part)),
+                Value.constant(w.name, np.ascontiguousarray(own)),
                 real.constant(bias[g * outputs :][:outputs], f"bias{g}"),
             )
         )
@@ -472,7 +472,7 @@ def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) 
         start = (0, *(max(-pad, 0) for pad in before), 0)
         end = (0, *(max(-pad, 0) for pad in after), 0)
         triples = zip(x.shape, start, end, strict=True)
-        cut = Slice(start, tuple(e - a - b for e, a, b in triples), (1, 1, 1, 1))
+        cut = part(start, tuple(e - a - b for e, a, b in triples))
         made = node.between(cut, x, label="cropped", like=x.quantisation)
         yield made
         x = made.output

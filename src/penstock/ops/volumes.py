@@ -25,7 +25,7 @@ from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.sliding import Window
 from penstock.ops.pad import Pad
 from penstock.ops.plain import PlainAdd
-from penstock.ops.slice import Slice
+from penstock.ops.slice import Slice, along
 
 RANK = 5
 PLANES, IMAGE = (0,), (1, 2)
@@ -131,5 +131,4 @@ def planes_of(new: RealNodes, x: Value, start: int, count: int) -> Value:
         return x
     shape = (x.shape[0], count, *x.shape[2:])
     flat = new.reshape(x, (*x.shape[:2], math.prod(x.shape[2:])))
-    taken = new.apply(Slice((0, start, 0), (*shape[:2], flat.shape[2]), (1, 1, 1)), flat)
-    return new.reshape(taken, shape)
+    return new.reshape(new.apply(along(flat.shape, 1, start, count), flat), shape)

@@ -114,7 +114,7 @@ class _Unroller:
             nodes += more
 
     def _if(self, node: ForeignNode) -> tuple[list[ForeignNode], Values]:
-        taken = 0 if _truth(node, (node.input(0),), "the condition") else 1
+        taken = 0 if _truth(node, (node.x,), "the condition") else 1
         branch = self._subgraph(node, CONTROL_FLOW["IF"][taken])
         arguments = tuple(node.input(k) for k in range(1, len(node.inputs)))
         return self._inlined(branch, arguments, node)

@@ -308,7 +308,7 @@ _DEQUANTISING = ("CUSTOM:TFLite_Detection_PostProcess",)
 def with_quantised_operands(model: ForeignModel) -> ForeignModel:
     """The model in which operators that read the results of DEQUANTIZE, and need not, read its
     operands: real numbers take four times the memory."""
-    quantised = {node.output().name: node.input(0) for node in model.nodes if _dequantises(node)}
+    quantised = {node.y.name: node.x for node in model.nodes if _dequantises(node)}
 
     def rewired(node: ForeignNode) -> ForeignNode:
         return node.reading(quantised) if node.name in _DEQUANTISING else node
@@ -317,7 +317,7 @@ def with_quantised_operands(model: ForeignModel) -> ForeignModel:
 
 
 def _dequantises(node: ForeignNode) -> bool:
-    return node.name == "DEQUANTIZE" and node.input(0).dtype in (DType.INT8, DType.UINT8)
+    return node.name == "DEQUANTIZE" and node.x.dtype in (DType.INT8, DType.UINT8)
 
 
 def with_real_constants(model: ForeignModel) -> ForeignModel:
@@ -337,7 +337,7 @@ def with_real_constants(model: ForeignModel) -> ForeignModel:
 
 def _real_constant(node: ForeignNode) -> Value | None:
     """The output of a DEQUANTIZE of a constant; None for one of a computed tensor."""
-    x, y = node.input(0), node.output()
+    x, y = node.x, node.y
     if x.data is None or (x.dtype is not DType.FLOAT32 and x.quantisation is None):
         return None
     elements = x.array

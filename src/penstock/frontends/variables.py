@@ -82,8 +82,8 @@ def _initial_values(model: ForeignModel) -> Mapping[Key, Data]:
         for node in nodes:
             if node.name == "VAR_HANDLE":
                 keys.update(dict.fromkeys(node.handles, _key(node)))
-            elif node.name == "ASSIGN_VARIABLE" and node.input(0).data is not None:
-                data = node.input(0).data
+            elif node.name == "ASSIGN_VARIABLE" and node.x.data is not None:
+                data = node.x.data
                 assert data is not None
                 found[_known(keys, node)] = data
             else:
@@ -138,7 +138,7 @@ class _Resolver:
                 self._read(_known(self.keys, node), node.output(0))
             case "ASSIGN_VARIABLE":
                 key = _known(self.keys, node)
-                self.values[key] = self.current(node.input(0))
+                self.values[key] = self.current(node.x)
                 self.assigned[key] = node.where
             case "CALL_ONCE":
                 pass

@@ -106,6 +106,16 @@ class ForeignNode:
         """Input k, or None if it is absent."""
         return self.inputs[k] if k < len(self.inputs) else None
 
+    @property
+    def x(self) -> Value:
+        """Input 0, as `input` has it."""
+        return self.input(0)
+
+    @property
+    def y(self) -> Value:
+        """Output 0, as `output` has it."""
+        return self.output()
+
     def output(self, k: int = 0) -> Value:
         """Output k.  Raises ModelError if it is absent."""
         if k >= len(self.outputs):

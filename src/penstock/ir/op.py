@@ -39,6 +39,11 @@ class Site:
     output: TensorType
     constants: tuple[Data | None, ...]
 
+    @property
+    def x(self) -> TensorType:
+        """The type of input 0."""
+        return self.inputs[0]
+
     def constant(self, k: int) -> Array:
         """Elements of constant input k."""
         data = self.constants[k]

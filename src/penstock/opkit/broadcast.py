@@ -254,15 +254,15 @@ def unary_node(op: Op, node: ForeignNode, dtype: DType = DType.INT8) -> Made:
 
     Raises UnsupportedError for another output type."""
     require_output(node, dtype)
-    return Made(op, (node.input(0),), node.output())
+    return Made(op, (node.x,), node.y)
 
 
 def require_output(node: ForeignNode, dtype: DType) -> None:
     """Raises UnsupportedError unless the output has that element type, and a scale if it is
     int8."""
-    require_dtype(node.output().type, "output", dtype)
+    require_dtype(node.y.type, "output", dtype)
     if dtype is DType.INT8:
-        require_quantised(node.output().type, "output")
+        require_quantised(node.y.type, "output")
 
 
 Function = Callable[..., Array]

@@ -109,7 +109,7 @@ def require_output_steps(node: ForeignNode, steps: int, zero: int, slack: float 
     """Raises UnsupportedError unless the output has scale 1/`steps` and that zero point.
 
     slack: largest relative deviation of the scale."""
-    y = node.output().type
+    y = node.y.type
     if not abs(y.scale * steps - 1) <= slack or y.zero_point != zero:
         raise node.unsupported(
             f"output has scale {y.scale} and zero point {y.zero_point}, must be 1/{steps} and "

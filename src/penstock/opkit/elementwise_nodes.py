@@ -27,7 +27,7 @@ def elementwise_nodes(
     are rows of the output.  Where several operands have more axes than kernels see, neighbouring
     axes are merged; operands along which that is impossible are first repeated.  Raises
     UnsupportedError for another output type."""
-    output = node.output()
+    output = node.y
     require_output(node, dtype)
     operands = tuple(node.input(k) for k in range(count))
     if count > 1 and max(operand.rank for operand in operands) > broadcast.RANK:
@@ -78,10 +78,10 @@ def typed_nodes(node: ForeignNode, plain: Plain, quantised: Op | None) -> Nodes:
     """Nodes that apply `plain` if the output has one of its element types, else `quantised`.
 
     Raises UnsupportedError if the output has another element type."""
-    dtype = node.output().dtype
+    dtype = node.y.dtype
     if dtype in plain.ARITHMETIC:
         return elementwise_nodes(plain, node, plain.INPUTS, dtype)
     allowed = tuple(plain.ARITHMETIC)
-    require_dtype(node.output().type, "output", *((DType.INT8,) if quantised else ()), *allowed)
+    require_dtype(node.y.type, "output", *((DType.INT8,) if quantised else ()), *allowed)
     assert quantised is not None
     return elementwise_nodes(quantised, node, plain.INPUTS)

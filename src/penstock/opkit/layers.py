@@ -143,7 +143,7 @@ class Layer(WeightedOp):
         return row_kernel(
             name,
             params,
-            members(in_zero=site.inputs[0].zero_point, out_zero=site.output.zero_point),
+            members(in_zero=site.x.zero_point, out_zero=site.output.zero_point),
             self.activation.params(site.output),
             self.multipliers(site).tables(site.output.zero_point),
             constants=((1, "weights"), (2, "bias")),
@@ -171,7 +171,7 @@ class Layer(WeightedOp):
         return row_kernel(
             name,
             params,
-            members(in_zero=site.inputs[0].zero_point),
+            members(in_zero=site.x.zero_point),
             self.activation.params(site.output),
             wide=len(channels),
             wide_weights=Table.of(weights.astype(np.int16).ravel()),
@@ -296,14 +296,14 @@ def layer_node(op: Layer, node: ForeignNode, x: Value, w: Value, b: Value) -> Ma
     if node.unsigned:
         w = _of_unsigned(op, node, x.type, w)
     require_weights(w.type, axis)
-    require_int8(node.output().type, "output")
+    require_int8(node.y.type, "output")
     weights, bias = _constant(node, w, "weights"), _constant(node, b, "bias")
-    site = Site((x.type, w.type, b.type), node.output().type, (x.data, w.data, b.data))
+    site = Site((x.type, w.type, b.type), node.y.type, (x.data, w.data, b.data))
     multipliers = op.multipliers(site)
     reach = _reach(x.type, weights, axis)
     b = _with_effect(node, b, bias, reach, multipliers)
     _require_fit(reach.with_bias(_constant(node, b, "bias")), multipliers)
-    return Made(op, (x, w, b), node.output())
+    return Made(op, (x, w, b), node.y)
 
 
 def onnx_layer(op: Layer, node: OnnxNode, x: Value, w: Value, b: Value) -> Made:
@@ -317,7 +317,7 @@ def _of_unsigned(op: Layer, node: ForeignNode, x: TensorType, w: Value) -> Value
     The reference rounds the product of the scales of input and weights to single precision.  The
     scale of the result is such that `Layer.multipliers` yields the reference's multiplier."""
     _constant(node, w, "weights")
-    q, y = w.quantisation, node.output().type
+    q, y = w.quantisation, node.y.type
     if q is None or q.axis is not None:
         raise node.unsupported("uint8 weights must have one scale")
     found = _differences(w)
@@ -333,7 +333,7 @@ def _of_unsigned(op: Layer, node: ForeignNode, x: TensorType, w: Value) -> Value
     if scale is None:
         raise node.unsupported("the scales of input, weights and output are too far apart")
     elements = found.astype(np.int8 if narrow else np.int16)
-    name = f"{node.output().name}/weights"
+    name = f"{node.y.name}/weights"
     return Value.constant(name, elements, Quantisation((scale,), (0,)))
 
 
@@ -355,10 +355,10 @@ def plain_node(op: PlainLayer, node: ForeignNode, x: Value, w: Value, b: Value) 
     Raises ModelError if types or shapes are inconsistent, UnsupportedError if weights or bias are
     computed."""
     op.result_type((x.type, w.type, b.type))
-    require_dtype(node.output().type, "output", DType.FLOAT32)
+    require_dtype(node.y.type, "output", DType.FLOAT32)
     _constant(node, w, "weights")
     _constant(node, b, "bias")
-    return Made(op, (x, w, b), node.output())
+    return Made(op, (x, w, b), node.y)
 
 
 def _constant(node: ForeignNode, value: Value, role: str) -> Array:
@@ -412,7 +412,7 @@ def _with_effect(
     if not unread.any():
         return b
     data = Data.of(np.where(unread, 0, bias).astype(bias.dtype))
-    return Value(f"{node.output().name}/bias", b.type, data)
+    return Value(f"{node.y.name}/bias", b.type, data)
 
 
 def _require_fit(reach: _Reach, multipliers: Multipliers) -> None:
@@ -444,7 +444,7 @@ def with_bias(node: ForeignNode, channels: int, dtype: DType = DType.INT32, k: i
     if bias is not None:
         return bias
     zeros = Data.of(np.zeros(channels, dtype.value))
-    return Value(f"{node.output().name}/no_bias", TensorType((channels,), dtype), zeros)
+    return Value(f"{node.y.name}/no_bias", TensorType((channels,), dtype), zeros)
 
 
 def centred(w: Value) -> Value | None:

@@ -73,12 +73,12 @@ class Lookup(Elementwise, ABC):
         return TensorType(inputs[0].shape, DType.INT8)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        table = _table(self, site.inputs[0], site.output)
+        table = _table(self, site.x, site.output)
         elements = inputs[0][out.slices].view(np.int8).astype(np.int64)
         return table[elements + 128].view(site.output.dtype.value)
 
     def kernel(self, site: Site) -> Kernel:
-        x, y = site.inputs[0], site.output
+        x, y = site.x, site.output
         return row_kernel("lookup_s8", width(site), table=Table.of(self.table(x, y)))
 
 

@@ -46,7 +46,7 @@ def reshaped(value: Value, shape: Ints, name: str) -> tuple[Value, tuple[Made, .
 
 def is_plain_foreign(node: ForeignNode) -> bool:
     """Whether a TFLite node computes real numbers."""
-    return bool(node.outputs) and node.output().dtype is DType.FLOAT32
+    return bool(node.outputs) and node.y.dtype is DType.FLOAT32
 
 
 def onnx_form(
@@ -55,7 +55,7 @@ def onnx_form(
     """A TFLite node on real numbers as the ONNX node of that name which computes the same.
 
     inputs: by default those of the node."""
-    rank = node.input(0).rank
+    rank = node.x.rank
     return OnnxNode(
         name,
         node.where,
@@ -72,7 +72,7 @@ def in_shape_of_output(node: ForeignNode, nodes: Nodes) -> Iterator[Made]:
     follows where that has another shape.
 
     Raises UnsupportedError if they compute another element type."""
-    y, made = node.output(), [*_with_names_of_constants(nodes)]
+    y, made = node.y, [*_with_names_of_constants(nodes)]
     last = made.pop()
     require_dtype(last.output.type, "output", y.dtype)
     yield from made
@@ -122,30 +122,28 @@ def conversion(x: Value, wanted: Quantisation | None) -> Op:
 
 def alike(node: OnnxNode, value: Value, label: str) -> tuple[Value, tuple[Made, ...]]:
     """A value in the quantisation of output 0, and the Quantize node, if one is necessary."""
-    wanted = node.output().quantisation
+    wanted = node.y.quantisation
     if value.quantisation == wanted:
         return value, ()
     type = TensorType(value.shape, DType.INT8 if wanted else DType.FLOAT32, wanted)
-    found = Value(f"{node.output().name}/{label}", type)
+    found = Value(f"{node.y.name}/{label}", type)
     return found, (Made(conversion(value, wanted), (value,), found),)
 
 
 def in_scale_of_output(node: OnnxNode, k: int) -> tuple[Value, tuple[Made, ...]]:
     """Input k in the quantisation of output 0, and the nodes that convert it; constants are
     rounded half to even, and saturate."""
-    value, y = node.input(k), node.output().type
+    value, y = node.input(k), node.y.type
     if value.data is None or y.quantisation is None:
         return alike(node, value, f"input{k}")
     with np.errstate(all="ignore"):
         steps = np.rint(real_numbers(node, k) / y.scale) + y.zero_point
     require(not bool(np.isnan(steps).any()), f'"{value.name}" holds what is no number')
     elements = np.clip(steps, -128, 127).astype(np.int8)
-    return Value.constant(f"{node.output().name}/constant{k}", elements, y.quantisation), ()
+    return Value.constant(f"{node.y.name}/constant{k}", elements, y.quantisation), ()
 
 
 def is_real(node: OnnxNode) -> bool:
     """Whether a node computes on real numbers without quantisation, or results in such."""
     computed = (value for value in node.inputs if value is not None and value.data is None)
-    return node.output().quantisation is None or any(
-        value.dtype is DType.FLOAT32 for value in computed
-    )
+    return node.y.quantisation is None or any(value.dtype is DType.FLOAT32 for value in computed)

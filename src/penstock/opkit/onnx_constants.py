@@ -64,7 +64,7 @@ def has_real_constants(node: OnnxNode, axis: int) -> bool:
 
 
 def _has_fine_biases(node: OnnxNode, weights: Quantisation) -> bool:
-    bias, x, y = node.optional(2), node.input(0).type, node.output().type
+    bias, x, y = node.optional(2), node.x.type, node.y.type
     if bias is None or bias.data is None or x.quantisation is None or y.quantisation is None:
         return False
     reals = real_numbers(node, 2) * node.real("beta", 1.0)
@@ -209,7 +209,7 @@ def _symmetric(name: str, elements: Array, scales: tuple[float, ...], axis: int)
 def bias(node: OnnxNode, k: int, x: Value, w: Value, channels: int) -> Value:
     """Constant input k, or zeros, as int32 in units of x.scale * w.scale."""
     value = node.optional(k)
-    name = f"{node.output().name}/no_bias" if value is None else value.name
+    name = f"{node.y.name}/no_bias" if value is None else value.name
     return of_real_bias(node, name, real_bias(node, k, channels), x, w)
 
 
@@ -278,4 +278,4 @@ def exact_operand(node: OnnxNode, k: int) -> Value | None:
     scale = float(np.float32(max(largest / 127, LEAST_SCALE)))
     elements = np.clip(np.rint(reals / scale), -127, 127).astype(np.int8)
     type = TensorType(value.shape, DType.INT8, Quantisation((scale,), (0,)))
-    return Value(f"{node.output().name}/constant{k}", type, Data.of(elements))
+    return Value(f"{node.y.name}/constant{k}", type, Data.of(elements))

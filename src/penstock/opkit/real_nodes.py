@@ -59,7 +59,7 @@ class RealNodes:
         """Real numbers, in single precision.  Raises ModelError if one is no number."""
         with np.errstate(over="ignore"):
             elements = np.asarray(numbers, np.float32)
-        name = f"{self.node.output().name}/{label}"
+        name = f"{self.node.y.name}/{label}"
         require(not bool(np.isnan(elements).any()), f'"{name}" holds what is no number')
         return Value.constant(name, elements)
 
@@ -85,7 +85,7 @@ class RealNodes:
     def typed_constant(self, elements: Array, dtype: DType = DType.INT32) -> Value:
         """A constant of an element type."""
         array = np.asarray(elements).astype(dtype.value)
-        return Value.constant(f"{self.node.output().name}/constant", array)
+        return Value.constant(f"{self.node.y.name}/constant", array)
 
     def apply(self, op: Op, *operands: Operand, like: Quantisation | None = None) -> Value:
         """The result of `op`: real numbers, or int8 elements in the quantisation `like`, by default
@@ -107,7 +107,7 @@ class RealNodes:
         if type.dtype is DType.INT8:
             scales = (v.quantisation for v in inputs if v.dtype is DType.INT8)
             type = replace(type, quantisation=like or next(scales))
-        name = f"{self.node.output().name}/real{len(self._made)}"
+        name = f"{self.node.y.name}/real{len(self._made)}"
         value = Value(name, type)
         self._made.append(Made(op, inputs, value))
         return value
@@ -180,11 +180,11 @@ def exact_elementwise(node: OnnxNode, op: Op, real: Op) -> Iterator[Made]:
     numbers if an input or the output is not int8 without loss."""
     operands = [exact_operand(node, k) for k in range(2)]
     found = [value for value in operands if value is not None]
-    if len(found) < 2 or node.output().quantisation is None:
+    if len(found) < 2 or node.y.quantisation is None:
         yield from real_elementwise(node, real)
     elif max(value.rank for value in found) > RANK:
         shape = np.broadcast_shapes(*(value.shape for value in found))
-        y = node.output()
+        y = node.y
         yield from of_merged_axes(op, tuple(found), y.with_shape(shape))
     else:
         yield node.made(op, *found)

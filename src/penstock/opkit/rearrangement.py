@@ -90,15 +90,15 @@ class Rearrangement(OperatorDefaults):
         return TensorType(self.layout(inputs[0].shape).result_shape, inputs[0].dtype)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        layout = self.layout(site.inputs[0].shape)
+        layout = self.layout(site.x.shape)
         order = tuple(part for axis in layout.merges for part in axis)
         moved = inputs[0].reshape(layout.extents).transpose(order)
         return moved.reshape(layout.result_shape)[out.slices]
 
     def needs(self, site: Site, out: Region) -> Regions:
-        layout = _layout(self, site.inputs[0].shape)
+        layout = _layout(self, site.x.shape)
         if out.empty:
-            return (Region.whole((0,) * site.inputs[0].rank),)
+            return (Region.whole((0,) * site.x.rank),)
         parts: dict[int, Interval] = {}
         for axis, interval in zip(layout.merges, out.intervals, strict=True):
             for part in axis:
@@ -111,10 +111,10 @@ class Rearrangement(OperatorDefaults):
         return (Region.of(*intervals),)
 
     def affine(self, site: Site) -> Affines:
-        layout = self.layout(site.inputs[0].shape)
+        layout = self.layout(site.x.shape)
         rank = len(layout.merges)
         rows: list[tuple[Number, ...]] = []
-        for axis, extent in zip(layout.numbers, site.inputs[0].shape, strict=True):
+        for axis, extent in zip(layout.numbers, site.x.shape, strict=True):
             row: list[Number] = [*(0,) * rank, extent]
             leading = [j for j, merged in enumerate(layout.merges) if merged[0] == axis[0]]
             for j in leading:
@@ -126,7 +126,7 @@ class Rearrangement(OperatorDefaults):
         return (Affine(tuple(rows), (0,) * len(rows)),)
 
     def kernel(self, site: Site) -> Kernel:
-        x = site.inputs[0]
+        x = site.x
         layout = self.layout(x.shape)
         steps = _steps(layout, x)
         rows_end = row_axis(len(layout.merges)) + 1 if len(layout.merges) > 1 else 0

@@ -72,7 +72,7 @@ class LastChannels(OperatorDefaults):
 
 
 def _first_channel(site: Site) -> int:
-    return site.inputs[0].shape[3] - site.output.shape[3]
+    return site.x.shape[3] - site.output.shape[3]
 
 
 Gates = tuple[Floats, ...]
@@ -182,12 +182,12 @@ class RealRecurrence(Recurrence):
 
     def weighted(self, x: Array, site: Site) -> Floats:
         k = 1 + self.STATES
-        centred = x.astype(np.int64) - site.inputs[0].zero_point
+        centred = x.astype(np.int64) - site.x.zero_point
         sums = exact_sums(centred, site.constant(k), site.inputs[k])
         return sums.astype(np.float32) * input_scales(site, self.STATES)
 
     def kernel(self, site: Site) -> Kernel:
-        _, _, batch, depth = site.inputs[0].shape
+        _, _, batch, depth = site.x.shape
         units, k = site.inputs[1].shape[1], 1 + self.STATES
         scales = input_scales(site, self.STATES), hidden_scales(site, self.STATES)
         return Kernel(
@@ -196,7 +196,7 @@ class RealRecurrence(Recurrence):
                 ("batch", batch),
                 ("in_c", depth),
                 ("units", units),
-                ("in_zero", site.inputs[0].zero_point),
+                ("in_zero", site.x.zero_point),
                 ("weight_zero", site.inputs[k].zero_point),
                 ("recurrent_zero", site.inputs[k + 1].zero_point),
                 ("in_step", int(scales[0].size > 1)),
@@ -343,7 +343,7 @@ def hidden_products(hidden: Floats, weights: Array, type: TensorType, scales: Fl
 def input_scales(site: Site, states: int) -> Floats:
     """Scales of the sums of inputs: one, or one for each row of the weights."""
     scales = np.array(_scales(site.inputs[1 + states]), np.float64)
-    return (scales * site.inputs[0].scale).astype(np.float32)
+    return (scales * site.x.scale).astype(np.float32)
 
 
 def hidden_scales(site: Site, states: int) -> Floats:

@@ -73,12 +73,12 @@ class Reduction(FollowingAxes):
 
     def count(self, site: Site) -> int:
         """Number of input elements per output element."""
-        return math.prod(site.inputs[0].shape[axis] for axis in self.reduced_axes)
+        return math.prod(site.x.shape[axis] for axis in self.reduced_axes)
 
     def params(self, site: Site) -> Params:
         """Kernel parameters: input extents `in_h` .. `in_c`, and along each axis the number of
         elements per output element, `span_n` .. `span_c`."""
-        x = broadcast.extended(site.inputs[0].shape)
+        x = broadcast.extended(site.x.shape)
         y = broadcast.extended(site.output.shape)
         spans = tuple(extent // outputs for extent, outputs in zip(x, y, strict=True))
         return (
@@ -110,7 +110,7 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
     """Nodes of a TFLite reduction along the axes in input 1; a reshape drops axes.
 
     Raises UnsupportedError if the input has too many axes that are reduced in turn."""
-    x, y = node.input(0), node.output()
+    x, y = node.x, node.y
     if x.dtype is not DType.BOOL:
         require_int8(y.type, "output")
     axes = constant_axes(node, 1, x.rank)
@@ -122,8 +122,8 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
 
 def onnx_form_of(node: ForeignNode, name: str) -> OnnxNode:
     """A TFLite reduction of real numbers as the ONNX node of that name."""
-    axes = constant_axes(node, 1, node.input(0).rank)
-    return onnx_form(node, name, node.input(0), axes=axes, noop_with_empty_axes=1)
+    axes = constant_axes(node, 1, node.x.rank)
+    return onnx_form(node, name, node.x, axes=axes, noop_with_empty_axes=1)
 
 
 def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Nodes]) -> Iterator[Made]:
@@ -132,22 +132,22 @@ def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Nodes]) -> Itera
     Where the input has more than 4 axes, neighbouring ones are merged, before and after.
     Raises UnsupportedError if it has too many that are reduced in turn."""
     axes = onnx_axes(node)
-    if node.input(0).rank <= broadcast.RANK:
+    if node.x.rank <= broadcast.RANK:
         yield from make(node, axes)
         return
     x, merged, views = _viewed(node, axes)
     yield from views
-    y = replace(node.output(), name=f"{node.output().name}/merged")
+    y = replace(node.y, name=f"{node.y.name}/merged")
     steps = [*make(replace(node, inputs=(x, *node.inputs[1:]), outputs=(y,)), merged)]
     yield from steps
-    shape = reduced(node.input(0).shape, axes)
-    _, made = reshaped(steps[-1].output, shape, node.output().name)
+    shape = reduced(node.x.shape, axes)
+    _, made = reshaped(steps[-1].output, shape, node.y.name)
     yield from made
 
 
 def _viewed(node: ForeignNode, axes: Axes) -> tuple[Value, Axes, tuple[Made, ...]]:
     """The input of a reduction with neighbouring axes merged, its reduced axes, and the node."""
-    x = node.input(0)
+    x = node.x
     shape, merged = _merged(x.shape, axes)
     if len(shape) > broadcast.RANK:
         raise node.unsupported(
@@ -156,7 +156,7 @@ def _viewed(node: ForeignNode, axes: Axes) -> tuple[Value, Axes, tuple[Made, ...
             f"{broadcast.RANK} groups",
             help="transpose or reshape to fewer axes in the model",
         )
-    viewed, made = reshaped(x, shape, f"{node.output().name}/input")
+    viewed, made = reshaped(x, shape, f"{node.y.name}/input")
     return viewed, merged, made
 
 

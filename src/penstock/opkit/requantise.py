@@ -199,7 +199,7 @@ class SumRequantisation(OperatorDefaults):
 
     def kernel_from(self, site: Site, first_row: int) -> Kernel:
         """The kernel that computes row r of the output from row `first_row` + r of the sums."""
-        shape = site.inputs[0].shape
+        shape = site.x.shape
         return row_kernel(
             "requantise_s32",
             members(

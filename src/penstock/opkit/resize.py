@@ -143,7 +143,7 @@ def resized_axes(node: OnnxNode) -> tuple[ResizedAxis, ...]:
     """How a node resizes the axes of its image, (N, H, W, C).
 
     Raises ModelError or UnsupportedError."""
-    x, rank = node.input(0).shape, len(node.order)
+    x, rank = node.x.shape, len(node.order)
     listed = node.integers("axes", tuple(range(rank)))
     require(
         all(-rank <= axis < rank for axis in listed),
@@ -178,7 +178,7 @@ def _of_one_ratio(
     node: OnnxNode, listed: Ints, sizes: Ints, *, larger: bool
 ) -> tuple[np.float32, ...]:
     """The same factor for all axes: the largest or the smallest that the sizes state."""
-    shape: dict[int, int] = dict(zip(MODEL_AXES, node.input(0).shape, strict=True))
+    shape: dict[int, int] = dict(zip(MODEL_AXES, node.x.shape, strict=True))
     rank = len(node.order)
     ratios = [size / shape[axis % rank] for axis, size in zip(listed, sizes, strict=True)]
     return (np.float32(max(ratios) if larger else min(ratios)),) * len(listed)

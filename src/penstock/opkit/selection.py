@@ -127,7 +127,7 @@ def pixel_kernel(site: Site, maps: tuple[AxisMap, ...], fill: int) -> Kernel | N
 
     The result is None if another axis changes, if the number of channels is the same, if the output
     begins with filled channels, or if the runs are too long."""
-    x, y = site.inputs[0], site.output
+    x, y = site.x, site.output
     last = maps[-1] if len(maps) > 2 else None
     if not isinstance(last, StridedMap) or last.step != 1 or last.start < 0:
         return None
@@ -157,7 +157,7 @@ def pack_kernel(site: Site, packs: int, *, packing: bool) -> Kernel | None:
 
     The result is None if the runs are too long.  With one pack or one column, no element moves, so
     each row is a single run."""
-    image, blocks = (site.inputs[0], site.output) if packing else (site.output, site.inputs[0])
+    image, blocks = (site.x, site.output) if packing else (site.output, site.x)
     size, (width, channels) = image.dtype.size_bytes, image.shape[-2:]
     row_bytes, run_bytes = width * channels * size, blocks.shape[-1] * size
     if packs == 1 or width == 1:
@@ -267,11 +267,11 @@ class Selection(OperatorDefaults):
         return result
 
     def needs(self, site: Site, out: Region) -> Regions:
-        triples = zip(self.maps(site), out.intervals, site.inputs[0].shape, strict=True)
+        triples = zip(self.maps(site), out.intervals, site.x.shape, strict=True)
         return (Region.of(*(axis.needs(part, extent) for axis, part, extent in triples)),)
 
     def affine(self, site: Site) -> Affines:
-        pairs = zip(self.maps(site), site.inputs[0].shape, strict=True)
+        pairs = zip(self.maps(site), site.x.shape, strict=True)
         forms = [axis.affine(extent) for axis, extent in pairs]
         return (
             Affine.diagonal(
@@ -295,7 +295,7 @@ class Selection(OperatorDefaults):
 
 
 def _strided_kernel(site: Site, maps: list[StridedMap], fill: int) -> Kernel:
-    x, y = broadcast.extended(site.inputs[0].shape), broadcast.extended(site.output.shape)
+    x, y = broadcast.extended(site.x.shape), broadcast.extended(site.output.shape)
     # By rank, where the axes stand among N, H, W and C, as `broadcast.extended` places them.
     places = ((), (3,), (1, 3), (1, 2, 3), (0, 1, 2, 3))[len(maps)]
     axes = [StridedMap()] * broadcast.RANK
@@ -315,7 +315,7 @@ def _strided_kernel(site: Site, maps: list[StridedMap], fill: int) -> Kernel:
 
 
 def _listed_kernel(site: Site, maps: Maps, fill: int) -> Kernel:
-    x, y = site.inputs[0].shape, site.output.shape
+    x, y = site.x.shape, site.output.shape
     first = row_axis(len(y)) + 1 if len(y) > 1 else 0  # axes before it count rows
     lists = [
         _marked(axis.indices((0, outputs)), extent)

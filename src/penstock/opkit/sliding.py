@@ -184,7 +184,7 @@ class Sliding(OperatorDefaults):
         return (*windows, *OperatorDefaults.stated_attributes(self))
 
     def cropped(self, site: Site, out: Region) -> Self | None:
-        windows = cropped(self.rows, self.columns, site.inputs[0].shape, out)
+        windows = cropped(self.rows, self.columns, site.x.shape, out)
         return None if windows is None else replace(self, rows=windows[0], columns=windows[1])
 
 
@@ -285,9 +285,7 @@ def _meeting(window: Window, out: Interval, extent: int) -> Iterator[tuple[int, 
 
 def params(site: Site, rows: Window, columns: Window) -> Params:
     """Kernel parameters of shapes and windows."""
-    return members(
-        shape_params(site.inputs[0].shape, site.output.shape), window_params(rows, columns)
-    )
+    return members(shape_params(site.x.shape, site.output.shape), window_params(rows, columns))
 
 
 def window_params(rows: Window, columns: Window) -> Params:
@@ -335,7 +333,7 @@ def pair(node: OnnxNode, attribute: str, default: Ints = (1, 1), least: int = 1)
 
 def windows(node: OnnxNode, size: tuple[int, int]) -> tuple[Window, Window]:
     """Windows of `size` along rows and columns of input 0, (N, H, W, C).  Resolves SAME padding."""
-    x = node.input(0).type
+    x = node.x.type
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     plain = tuple(Window(size[a], strides[a], dilations[a]) for a in range(2))
     how = node.text("auto_pad", "NOTSET")

@@ -81,7 +81,7 @@ def _foreign_extreme(node: ForeignNode) -> Nodes:
         name = "ReduceMax" if node.name == "REDUCE_MAX" else "ReduceMin"
         form = reduction.onnx_form_of(node, name)
         return in_shape_of_output(node, reduction.onnx_nodes(form, _onnx_extreme))
-    x, y = node.input(0).type, node.output().type
+    x, y = node.x.type, node.y.type
     is_logical = node.name in ("REDUCE_ANY", "REDUCE_ALL")
     require_dtype(y, "output", DType.BOOL if is_logical else DType.INT8)
     if (x.scale, x.zero_point) != (y.scale, y.zero_point):
@@ -112,7 +112,7 @@ class _ArgExtreme(ExchangedAxis, Reduction):
 
     def kernel(self, site: Site) -> Kernel:
         return row_kernel(
-            "arg_extreme_f32" if site.inputs[0].dtype is DType.FLOAT32 else "arg_extreme_s8",
+            "arg_extreme_f32" if site.x.dtype is DType.FLOAT32 else "arg_extreme_s8",
             self.params(site),
             sign=self.SIGN,
         )
@@ -151,7 +151,7 @@ class ArgMin(_ArgExtreme):
 
 
 def _foreign_index(node: ForeignNode) -> Nodes:
-    x, y = node.input(0), node.output()
+    x, y = node.x, node.y
     require_dtype(y.type, "output", DType.INT32, DType.INT64)
     axis = one_axis(node, 1, x.rank)
     op = ArgMax(axis) if node.name == "ARG_MAX" else ArgMin(axis)
@@ -165,7 +165,7 @@ def _foreign_index(node: ForeignNode) -> Nodes:
 
 def _onnx_index(node: OnnxNode) -> Nodes:
     """ONNX ArgMax, ArgMin, of the first or the last index."""
-    new, x, axis = RealNodes(node), node.input(0), node.axis(node.integer("axis"))
+    new, x, axis = RealNodes(node), node.x, node.axis(node.integer("axis"))
     op = ArgMax(axis) if node.name == "ArgMax" else ArgMin(axis)
     if node.integer("select_last_index"):
         index = new.apply(op, new.apply(backwards(x.shape, axis), x))
@@ -199,7 +199,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
 
 def _onnx_extreme(node: OnnxNode, axes: Axes) -> Nodes:
     """ONNX ReduceMax, ReduceMin."""
-    larger, x = node.name == "ReduceMax", node.input(0)
+    larger, x = node.name == "ReduceMax", node.x
     if x.dtype is DType.FLOAT32:
         function = ReductionFunction.MAX if larger else ReductionFunction.MIN
         return reduced_plain(node, axes, function)

@@ -79,7 +79,7 @@ class _Products(FollowingAxes):
         )
 
     def work(self, site: Site, out: Region) -> Work:
-        depth = _matrix(site.inputs[0].shape, self.a_transposed)[1]
+        depth = _matrix(site.x.shape, self.a_transposed)[1]
         return Work(out.elements * depth, out.elements)
 
     def shape_params(self, site: Site) -> Params:
@@ -204,7 +204,7 @@ def _batch(x: TensorType, y: TensorType) -> Sources:
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
-    values, out = (node.input(0), node.input(1)), node.output()
+    values, out = (node.x, node.input(1)), node.y
     is_plain = values[0].dtype is DType.FLOAT32
     if is_plain:
         require_dtype(out.type, "output", DType.FLOAT32)
@@ -238,7 +238,7 @@ def product_nodes(
 def from_onnx_products(node: OnnxNode) -> Nodes:
     """ONNX MatMul of two tensors of matrices, of which one may be constant, and Gemm of such
     without an offset."""
-    values = (node.input(0), node.input(1))
+    values = (node.x, node.input(1))
     if any(value.rank not in (2, 3, 4) for value in values):
         raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
     # Integers of several scales cannot be added up.
@@ -257,7 +257,7 @@ def from_onnx_products(node: OnnxNode) -> Nodes:
     shape = op.result_type(types).shape
     if max(value.rank for value in values) == 2:
         shape = shape[1:]
-    y = node.output()
+    y = node.y
     type = TensorType(shape, DType.INT8, y.quantisation)
     yield from product_nodes(op, values, rank, replace(y, type=type))
 

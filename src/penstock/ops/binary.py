@@ -411,8 +411,8 @@ def from_foreign(node: ForeignNode) -> Nodes:
             return typed_nodes(node, PlainSquaredDifference(), SquaredDifference())
         case "MAXIMUM" | "MINIMUM":
             op, plain = _extremes(node.name)
-            if node.output().dtype not in plain.ARITHMETIC:
-                types = (node.input(0).type, node.input(1).type, node.output().type)
+            if node.y.dtype not in plain.ARITHMETIC:
+                types = (node.x.type, node.input(1).type, node.y.type)
                 require_one_quantisation(types, "inputs and output")
             return typed_nodes(node, plain, op)
         case _:
@@ -455,8 +455,8 @@ def _sum_of_all(node: OnnxNode) -> Nodes:
 
 def _sloped(node: OnnxNode) -> Iterator[Made]:
     slopes = exact_operand(node, 1)
-    if slopes is not None and node.output().quantisation is not None:
-        yield node.made(Prelu(), node.input(0), slopes)
+    if slopes is not None and node.y.quantisation is not None:
+        yield node.made(Prelu(), node.x, slopes)
         return
     real = RealNodes(node)
     yield from real.result(real.apply(PlainPRelu(), real.input(0), real.input(1)))

@@ -40,7 +40,7 @@ class PackChannels(Rearrangement):
         )
 
     def kernel(self, site: Site) -> Kernel:
-        packs = site.inputs[0].shape[-1] // self.pack
+        packs = site.x.shape[-1] // self.pack
         return pack_kernel(site, packs, packing=True) or Rearrangement.kernel(self, site)
 
     def result_type(self, inputs: Types) -> TensorType:

@@ -155,7 +155,7 @@ class PlainCompare(Elementwise):
         return np.where(is_ordered, holds, self.relation is Relation.NOT_EQUAL).astype(np.bool_)
 
     def kernel(self, site: Site) -> Kernel:
-        dtype, relation = site.inputs[0].dtype, self.relation.value
+        dtype, relation = site.x.dtype, self.relation.value
         if dtype is DType.FLOAT32:
             return row_kernel("compare_f32", broadcast.params(site), relation=relation)
         return row_kernel(
@@ -169,7 +169,7 @@ class PlainCompare(Elementwise):
 
 def _compared(node: ForeignNode) -> Nodes:
     """TFLite comparisons."""
-    inputs = (node.input(0).type, node.input(1).type)
+    inputs = (node.x.type, node.input(1).type)
     if all(x.dtype is not DType.INT8 and x.quantisation is None for x in inputs):
         yield from elementwise_nodes(PlainCompare(Relation[node.name]), node, 2, DType.BOOL)
         return
@@ -183,7 +183,7 @@ def _counted(node: ForeignNode) -> Nodes:
     """TFLite BUCKETIZE: the number of boundaries that are not above an element.
 
     Source: `kernels/bucketize.cc`."""
-    y, bounds = node.output(), np.array(node.attributes.get("boundaries", ()), np.float32)
+    y, bounds = node.y, np.array(node.attributes.get("boundaries", ()), np.float32)
     require(bounds.size > 0, "there are no boundaries")
     new = RealNodes(onnx_form(node, "GreaterOrEqual"))
     flat = new.reshape(new.input(0), (-1, 1))
@@ -194,7 +194,7 @@ def _counted(node: ForeignNode) -> Nodes:
 
 def _compared_onnx(node: OnnxNode) -> Nodes:
     """ONNX comparisons, of real numbers or of plain integers."""
-    op, inputs = PlainCompare(ONNX_RELATIONS[node.name]), (node.input(0), node.input(1))
+    op, inputs = PlainCompare(ONNX_RELATIONS[node.name]), (node.x, node.input(1))
     if all(x.dtype is not DType.FLOAT32 and x.quantisation is None for x in inputs):
         new = RealNodes(node)
         return new.result(new.apply(op, *inputs))
@@ -268,25 +268,25 @@ def _connected(node: ForeignNode) -> Nodes:
     if node.name != "LOGICAL_NOT":
         yield from elementwise_nodes(Logical(Connective[node.name]), node, 2, DType.BOOL)
         return
-    node = replace(node, inputs=(node.input(0), _never(node)))
+    node = replace(node, inputs=(node.x, _never(node)))
     yield from elementwise_nodes(PlainCompare(Relation.EQUAL), node, 2, DType.BOOL)
 
 
 def _connected_onnx(node: OnnxNode) -> Nodes:
     new = RealNodes(node)
     if node.name == "Xor":
-        found = new.apply(PlainCompare(Relation.NOT_EQUAL), node.input(0), node.input(1))
+        found = new.apply(PlainCompare(Relation.NOT_EQUAL), node.x, node.input(1))
     elif node.name == "Not":
-        found = new.apply(PlainCompare(Relation.EQUAL), node.input(0), _never(node))
+        found = new.apply(PlainCompare(Relation.EQUAL), node.x, _never(node))
     else:
         connective = Connective.LOGICAL_AND if node.name == "And" else Connective.LOGICAL_OR
-        found = new.apply(Logical(connective), node.input(0), node.input(1))
+        found = new.apply(Logical(connective), node.x, node.input(1))
     yield from new.result(found)
 
 
 def _never(node: ForeignNode) -> Value:
     type = TensorType((), DType.BOOL)
-    return Value(f"{node.output().name}/false", type, Data.of(np.zeros((), np.bool_)))
+    return Value(f"{node.y.name}/false", type, Data.of(np.zeros((), np.bool_)))
 
 
 MOST_PLACES = 2**16
@@ -328,10 +328,10 @@ def _chosen(node: ForeignNode) -> Nodes:
         return
     # The reference copies elements: it does not requantise them.
     condition, a, b = (node.input(k) for k in range(3))
-    require_one_quantisation((a.type, b.type, node.output().type), "choices and output")
+    require_one_quantisation((a.type, b.type, node.y.type), "choices and output")
     if node.name == "SELECT" and condition.rank == 1 < a.rank:
         shape = (*condition.shape, *(1,) * (a.rank - 1))
-        condition, views = reshaped(condition, shape, f"{node.output().name}/condition")
+        condition, views = reshaped(condition, shape, f"{node.y.name}/condition")
         yield from views
         node = replace(node, inputs=(condition, a, b))
     yield from elementwise_nodes(Select(), node, 3, a.dtype)
@@ -341,7 +341,7 @@ def _one_hot(node: ForeignNode) -> Iterator[Made]:
     """ONE_HOT: the second value where the place along the new axis is the index, else the third.
 
     As in the reference, the elements are copied, whatever their quantisation."""
-    indices, y = node.input(0), node.output()
+    indices, y = node.x, node.y
     for k, role in ((1, "depth"), (2, "first value"), (3, "second value")):
         require(
             node.constant(k).size == 1, f"{role} has {node.constant(k).size} elements, must have 1"
@@ -382,13 +382,13 @@ def _chosen_onnx(node: OnnxNode) -> Nodes:
         value, made = in_scale_of_output(node, k)
         new.take(made)
         choices.append(value)
-    yield from new.result(new.apply(Select(), node.input(0), *choices))
+    yield from new.result(new.apply(Select(), node.x, *choices))
 
 
 def _one_hot_onnx(node: OnnxNode) -> Nodes:
     """ONNX OneHot: the second value where the place along the new axis is the index, or the index
     plus the depth, else the first."""
-    new, indices = RealNodes(node), node.input(0)
+    new, indices = RealNodes(node), node.x
     (depth,) = (int(k) for k in real_numbers(node, 1).ravel())
     require(0 < depth <= MOST_PLACES, f"depth is {depth}, must be within [1, {MOST_PLACES}]")
     rank = indices.rank
@@ -416,12 +416,12 @@ def _triangle(node: OnnxNode) -> Nodes:
     kept = ~below if node.integer("upper", 1) else np.tri(*below.shape, offset, np.bool_)
     shown = kept.reshape((*(1,) * (rank - 2), *kept.shape)).transpose(node.order)
     mask = Value(
-        f"{node.output().name}/triangle",
+        f"{node.y.name}/triangle",
         TensorType(shown.shape, DType.BOOL),
         Data.of(np.ascontiguousarray(shown)),
     )
     zero = np.full((1,) * rank, x.zero_point if x.quantisation else 0, x.dtype.value)
-    nothing = Value(f"{node.output().name}/zero", x.type.with_shape(zero.shape), Data.of(zero))
+    nothing = Value(f"{node.y.name}/zero", x.type.with_shape(zero.shape), Data.of(zero))
     yield node.made(Select(), mask, x, nothing)
 
 

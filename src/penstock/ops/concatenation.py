@@ -131,7 +131,7 @@ def _clipped(interval: Interval, extent: int) -> Interval:
 
 def from_foreign(node: ForeignNode) -> Nodes:
     values = tuple(node.input(k) for k in range(max(1, len(node.inputs))))
-    out = node.output()
+    out = node.y
     if node.unsigned and node.name == "CONCATENATION":
         made = [_in_steps_of(value, out, k) for k, value in enumerate(values)]
         yield from (one for one in made if isinstance(one, Made))
@@ -171,7 +171,7 @@ def _in_steps_of(value: Value, out: Value, k: int) -> Value | Made:
 
 def _pack(node: ForeignNode, values: Values) -> Nodes:
     """Reshapes that insert the new axis into each input, and the concatenation along it."""
-    out = node.output()
+    out = node.y
     node.require_count("values_count", len(values), "inputs")
     shape = values[0].shape
     axis = resolved_axis(node.integer("axis"), len(shape) + 1)

@@ -61,14 +61,14 @@ class Cast(Elementwise):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, reals = inputs[0][out.slices], (DType.FLOAT16, DType.FLOAT32)
-        if site.inputs[0].dtype is DType.FLOAT32 and self.dtype not in (*reals, DType.BOOL):
+        if site.x.dtype is DType.FLOAT32 and self.dtype not in (*reals, DType.BOOL):
             bits = 64 if self.dtype is DType.INT64 else 32
             x = _truncated(x, bits)
         with np.errstate(over="ignore"):
             return x.astype(self.dtype.value)
 
     def kernel(self, site: Site) -> Kernel:
-        x, y = site.inputs[0], site.output
+        x, y = site.x, site.output
         if DType.FLOAT16 in (x.dtype, y.dtype):
             return row_kernel("cast_halves", width(site), narrows=y.dtype is DType.FLOAT16)
         source = members(in_bytes=x.dtype.size_bytes, in_signed=x.dtype.is_signed)
@@ -208,16 +208,16 @@ class QuantizeWide(Elementwise):
         return y
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x, y = site.inputs[0], site.output
+        x, y = site.x, site.output
         centred = inputs[0][out.slices].astype(np.int64) - x.zero_point
         found = multiply(centred, *_wide_multiplier(x, y)) + y.zero_point
         return np.clip(found, y.dtype.lower, y.dtype.upper - 1).astype(y.dtype.value)
 
     def in_place(self, site: Site) -> Ints:
-        return (0,) if site.inputs[0].dtype is self.dtype else ()
+        return (0,) if site.x.dtype is self.dtype else ()
 
     def kernel(self, site: Site) -> Kernel:
-        x, y = site.inputs[0], site.output
+        x, y = site.x, site.output
         multiplier, shift = _wide_multiplier(x, y)
         return row_kernel(
             "quantize_wide",
@@ -258,18 +258,18 @@ class Dequantize(Elementwise):
         return TensorType(inputs[0].shape, DType.FLOAT32)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        x = site.inputs[0]
+        x = site.x
         return x.real_numbers(inputs[0][out.slices])
 
     def kernel(self, site: Site) -> Kernel:
-        x = site.inputs[0]
+        x = site.x
         return row_kernel(
             "dequantize_s8_f32", width(site), zero_point=x.zero_point, scale=Table.reals([x.scale])
         )
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
-    x, y = node.input(0), node.output()
+    x, y = node.x, node.y
     match node.name:
         case "CAST":
             yield Made(Cast(y.dtype), (x,), y)

@@ -67,7 +67,7 @@ class _Convolution(Sliding, WeightedOp):
 
     def group_params(self, site: Site) -> Params:
         """Kernel parameters of the groups."""
-        return (("groups", site.inputs[0].shape[3] // site.inputs[1].shape[3]),)
+        return (("groups", site.x.shape[3] // site.inputs[1].shape[3]),)
 
     def result_type(self, inputs: Types) -> TensorType:
         x, w, b = self.operands(inputs, 4)
@@ -94,12 +94,12 @@ class _Convolution(Sliding, WeightedOp):
         lower, upper = out.intervals[3]
         groups = (lower // group_outputs, -(-upper // group_outputs))
         channels = (groups[0] * group_inputs, groups[1] * group_inputs)
-        read = sliding.needs(self.rows, self.columns, site.inputs[0].shape, out)
+        read = sliding.needs(self.rows, self.columns, site.x.shape, out)
         return read.replace(3, channels), *self.needed_constants(site, out)
 
     def affine(self, site: Site) -> Affines:
         spatial = sliding.affine(self.rows, self.columns)
-        channels = (0, 0, 0, 0, site.inputs[0].shape[3])
+        channels = (0, 0, 0, 0, site.x.shape[3])
         read = Affine((*spatial.matrix[:3], channels), (*spatial.offset[:3], 0))
         return read, *self.affine_constants(site)
 
@@ -155,7 +155,7 @@ class _QuantisedConvolution(ExchangedPair, _Convolution, WindowedLayer):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
-        return self.requantised(site, self.sums(x, site.inputs[0].zero_point, w, out), b, out)
+        return self.requantised(site, self.sums(x, site.x.zero_point, w, out), b, out)
 
     def kernel(self, site: Site) -> Kernel:
         if site.inputs[1].dtype is layers.WIDE:
@@ -189,14 +189,14 @@ class _PlainConvolution(_Convolution, PlainLayer):
 
 def _slides_along_one_axis(op: _Convolution, site: Site) -> bool:
     """Whether rows, or columns, have extent 1 in the input and in the window."""
-    _, height, width, _ = site.inputs[0].shape
+    _, height, width, _ = site.x.shape
     return (height, op.rows.size) == (1, 1) or (width, op.columns.size) == (1, 1)
 
 
 def _scales_channels(op: _Depthwise, site: Site) -> bool:
     """Whether each channel is multiplied by a number and another one is added, as in a batch
     normalisation."""
-    return site.inputs[1].shape[:3] == (1, 1, 1) and site.inputs[0].shape == site.output.shape
+    return site.inputs[1].shape[:3] == (1, 1, 1) and site.x.shape == site.output.shape
 
 
 @frozen
@@ -272,7 +272,7 @@ class PlainConv2D(_PlainConvolution):
     RELAY = (*relay("nn.conv2d"), RelayName("nn.conv1d", condition=_slides_along_one_axis))
 
     def kernel(self, site: Site) -> Kernel:
-        groups = site.inputs[0].shape[3] // site.inputs[1].shape[3]
+        groups = site.x.shape[3] // site.inputs[1].shape[3]
         w = site.constant(1)
         quads = in_quads(w.reshape(groups, -1, *w.shape[1:]))
         return self.plain_kernel("conv2d_f32", self.window_params(site), quads)
@@ -294,7 +294,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
     if node.name == "CONV_3D":
         yield from in_shape_of_output(node, _foreign_volume_nodes(node))
         return
-    x, w = node.input(0), node.input(1)
+    x, w = node.x, node.input(1)
     require_rank(x.type, "input", 4)
     require_rank(w.type, "weights", 4)
     rows, columns = foreign_windows(node, x.shape[1:3], w.shape[1:3])
@@ -329,7 +329,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     if node.name == "BatchNormalization":
         yield from _normalised(node)
         return
-    x, groups = node.input(0), node.integer("group", 1)
+    x, groups = node.x, node.integer("group", 1)
     if x.rank == volumes.RANK:
         yield from _volume_nodes(node, x, groups)
         return
@@ -362,10 +362,10 @@ def _foreign_volume_nodes(node: ForeignNode) -> Nodes:
     Source: `reference/conv3d.h`."""
     is_same = node.choice("padding", ("SAME", "VALID")) == "SAME"
     form = volumes.foreign_form(
-        node, "Conv", node.input(0), FOREIGN_ORDER, node.optional(2),
+        node, "Conv", node.x, FOREIGN_ORDER, node.optional(2),
         auto_pad="SAME_UPPER" if is_same else "VALID",
     )  # fmt: skip
-    return _volume_nodes(form, node.input(0), 1, Limits.of(fused_activation(node)))
+    return _volume_nodes(form, node.x, 1, Limits.of(fused_activation(node)))
 
 
 def _volume_nodes(node: OnnxNode, x: Value, groups: int, limits: Limits = UNLIMITED) -> Nodes:
@@ -415,7 +415,7 @@ def grouped_nodes(node: OnnxNode, x: Value, w: Value, rows: Window, columns: Win
         w = layers.exchanged_ends(w)
         make = partial(DepthwiseConv2D, rows, columns, multiplier)
     else:
-        x, w, made = layers.centred_layer(node.output().name, x, w, groups)
+        x, w, made = layers.centred_layer(node.y.name, x, w, groups)
         yield from made
         make = partial(Conv2D, rows, columns)
     b = onnx_constants.bias(node, 2, x, w, outputs)
@@ -427,7 +427,7 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int
     weights."""
     shape = (1, rows.size, columns.size, x.shape[3])
     ones = np.full(shape, 1 / count, np.float32)
-    name = node.output().name
+    name = node.y.name
     w = onnx_constants.of_reals(f"{name}/ones", ones, axis=3)
     b = onnx_constants.of_real_bias(node, f"{name}/no_bias", np.zeros(shape[3]), x, w)
     op = DepthwiseConv2D(rows, columns)
@@ -435,7 +435,7 @@ def averaged(node: OnnxNode, x: Value, rows: Window, columns: Window, count: int
 
 
 def _normalised(node: OnnxNode) -> Nodes:
-    x = node.input(0)
+    x = node.x
     require_rank(x.type, "input", 4, 5)
     if node.integer("training_mode", 0):
         raise node.unsupported("training_mode is 1, must be 0", help=EXPORT_FOR_INFERENCE)
@@ -449,7 +449,7 @@ def _normalised(node: OnnxNode) -> Nodes:
         found = real.apply(op, image, w, real.constant(offsets, "offsets"))
         yield from real.result(real.reshape(found, shape))
         return
-    name = node.output().name
+    name = node.y.name
     w = onnx_constants.of_reals(
         f"{name}/factors", factors.reshape(1, 1, 1, -1).astype(np.float32), axis=3
     )

@@ -116,15 +116,15 @@ class Cumsum(_Sums):
         return found
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
-        zero = site.inputs[0].zero_point
+        zero = site.x.zero_point
         centred = inputs[0].astype(np.int32) - np.int32(zero)
         sums = self.summed(site, centred << EXTRA_BITS, out, -zero * (1 << EXTRA_BITS))
-        scaled = multiply(sums.astype(np.int64), *_multiplier(site.inputs[0], site.output))
+        scaled = multiply(sums.astype(np.int64), *_multiplier(site.x, site.output))
         return saturated(scaled + site.output.zero_point)
 
     def kernel(self, site: Site) -> Kernel:
-        multiplier, shift = _multiplier(site.inputs[0], site.output)
-        zeros = (("zero", site.inputs[0].zero_point), ("out_zero", site.output.zero_point))
+        multiplier, shift = _multiplier(site.x, site.output)
+        zeros = (("zero", site.x.zero_point), ("out_zero", site.output.zero_point))
         scaling = (("out_multiplier", multiplier), ("out_shift", shift))
         return Kernel("cumsum_s8", (*self.params(site), *zeros, *scaling))
 
@@ -152,7 +152,7 @@ class PlainCumsum(_Sums):
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
-    x, y = node.input(0), node.output()
+    x, y = node.x, node.y
     require_dtype(y.type, "output", DType.INT8, *_KERNELS)
     attributes = (
         one_axis(node, 1, x.rank),
@@ -178,5 +178,5 @@ def from_onnx(node: OnnxNode) -> Nodes:
     exclusive, reverse = bool(node.integer("exclusive")), bool(node.integer("reverse"))
     real = RealNodes(node)
     sums = PlainCumsum(node.axis(axes[0]), exclusive, reverse)
-    is_plain = node.input(0).dtype in _KERNELS
+    is_plain = node.x.dtype in _KERNELS
     return real.result(real.apply(sums, real.plain(0) if is_plain else real.input(0)))

@@ -159,7 +159,7 @@ class Detections(OperatorDefaults):
 
     def _decoded(self, site: Site, codes: Array, anchors: Array) -> tuple[Array, Array]:
         """Lower and upper corners (y, x) of all boxes."""
-        centres, halves = self._factors(site.inputs[0])
+        centres, halves = self._factors(site.x)
         sizes, axes = anchors[:, 2:].astype(np.float64), np.arange(2)
         at = codes.astype(np.int64) + 128
         with np.errstate(over="ignore", invalid="ignore"):
@@ -187,7 +187,7 @@ def _overlaps(lower: Array, upper: Array, lowers: Array, uppers: Array) -> Array
 
 def from_foreign(node: ForeignNode) -> Nodes:
     """The operator, and slices of its output for the four outputs of the node."""
-    boxes, scores = node.input(0), node.input(1)
+    boxes, scores = node.x, node.input(1)
     if boxes.dtype is DType.FLOAT32:
         raise node.unsupported(
             "boxes and scores are float32, must be quantised",
@@ -207,7 +207,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
     most = node.integer("max_detections")
     op = Detections(most, classes, (y, x, h, w), node.real("nms_score_threshold"), overlap)
     inputs = (boxes, scores, _real_anchors(node))
-    name = node.output().name
+    name = node.y.name
     found = Value(f"{name}/detections", result_of(op, inputs))
     yield Made(op, inputs, found)
     shapes = ((1, most, 4), (1, most), (1, most), (1,))
@@ -229,4 +229,4 @@ def _real_anchors(node: ForeignNode) -> Value:
         return value
     require_int8(value.type, "anchors")
     steps = elements.astype(np.float32) - np.float32(value.zero_point)
-    return Value.constant(f"{node.output().name}/anchors", steps * np.float32(value.scale))
+    return Value.constant(f"{node.y.name}/anchors", steps * np.float32(value.scale))

@@ -92,7 +92,7 @@ class _Dense(WeightedOp):
         return (((0, x.rank - 1), (1, 1)),) if x.shape[-1] == w.shape[1] else ()
 
     def needs(self, site: Site, out: Region) -> Regions:
-        x = site.inputs[0]
+        x = site.x
         if x.shape[:-1] == site.output.shape[:-1]:
             read = Region.of(*out.intervals[:-1], (0, x.shape[-1]))
         else:
@@ -100,7 +100,7 @@ class _Dense(WeightedOp):
         return read, *self.needed_constants(site, out)
 
     def affine(self, site: Site) -> Affines:
-        x, rank = site.inputs[0], site.output.rank
+        x, rank = site.x, site.output.rank
         if x.shape[:-1] == site.output.shape[:-1]:
             extra = (*((0,) * (rank - 1)), x.shape[-1])
             rows = Affine.diagonal((*((1,) * (rank - 1)), 0), extra)
@@ -139,7 +139,7 @@ class FullyConnected(_Dense, Layer):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs
-        total = self.sums(self.rows(site, x, out), site.inputs[0].zero_point, w, out)
+        total = self.sums(self.rows(site, x, out), site.x.zero_point, w, out)
         return self.requantised(site, total, b, out, self.rounding)
 
     def sums(self, x: Array, zero: int, w: Array, out: Region) -> Array:
@@ -198,7 +198,7 @@ class PlainFullyConnected(_Dense, PlainLayer):
     def kernel(self, site: Site) -> Kernel:
         outputs, depth = site.inputs[1].shape
         shape = site.output.shape
-        by_rows = site.inputs[0].shape[:-1] == shape[:-1]
+        by_rows = site.x.shape[:-1] == shape[:-1]
         width = math.prod(shape[:-1]) // (row_count(shape) if by_rows else 1)
         sizes = (("width", width), ("in_c", depth), ("out_c", outputs), ("is_whole", not by_rows))
         params = tuple((name, int(size)) for name, size in sizes)
@@ -208,7 +208,7 @@ class PlainFullyConnected(_Dense, PlainLayer):
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
-    x, w = node.input(0), node.input(1)
+    x, w = node.x, node.input(1)
     require_rank(w.type, "weights", 2)
     if node.choice("weights_format", ("DEFAULT", "SHUFFLED4x16INT8")) != "DEFAULT":
         raise node.unsupported("shuffled weights")
@@ -235,17 +235,17 @@ def from_foreign(node: ForeignNode) -> Nodes:
 
 def _flat(node: ForeignNode) -> tuple[Value, tuple[Made, ...]]:
     """The input as a matrix (B, I), and the nodes that reshape it."""
-    x, depth = node.input(0), node.input(1).shape[1]
+    x, depth = node.x, node.input(1).shape[1]
     require(
         depth > 0 and x.elements % depth == 0,
         f"input has {x.elements} elements, must be a multiple of the weights' {depth}",
     )
-    return reshaped(x, (x.elements // depth, depth), f"{node.output().name}/flat")
+    return reshaped(x, (x.elements // depth, depth), f"{node.y.name}/flat")
 
 
 def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
     """FULLY_CONNECTED of two computed matrices (`tf.matmul`)."""
-    y = node.output()
+    y = node.y
     require_int8(y.type, "output")
     x, made = _flat(node)
     yield from made
@@ -256,7 +256,7 @@ def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
 
 def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iterator[Made]:
     """FULLY_CONNECTED of weights with a zero point."""
-    w, y = node.input(1), node.output()
+    w, y = node.input(1), node.y
     if w.quantisation and len(w.quantisation.scales) > 1:
         raise node.unsupported(
             "weights have a zero point for each channel, must have one for all, or none",
@@ -280,7 +280,7 @@ def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iter
 def from_onnx(node: OnnxNode) -> Nodes:
     """Imports ONNX Gemm, and MatMul by a constant matrix.  A third input of MatMul is the bias of a
     following Add, which the front end has merged into it."""
-    x = node.input(0)
+    x = node.x
     if node.name == "MatMul" and 1 in (x.rank, node.input(1).rank):
         yield from _of_vectors(node)
         return
@@ -301,11 +301,11 @@ def from_onnx(node: OnnxNode) -> Nodes:
     op = FullyConnected(keep_dimensions=keep, stated=stated_multipliers(node, outputs))
     if layers.centred(w) is None:
         rows = x.shape if node.columns is None else (x.elements // depth, depth)
-        x, made = reshaped(x, rows, f"{node.output().name}/rows")
+        x, made = reshaped(x, rows, f"{node.y.name}/rows")
         yield from made
-    x, w, made = layers.centred_layer(node.output().name, x, w)
+    x, w, made = layers.centred_layer(node.y.name, x, w)
     yield from made
-    if node.output().quantisation is None:
+    if node.y.quantisation is None:
         yield from _real_products(node, x, w)
         return
     b = onnx_constants.bias(node, 2, x, w, outputs)
@@ -348,7 +348,7 @@ def _real_products(node: OnnxNode, x: Value, w: Value) -> Nodes:
     require_weights(w.type, 0)
     assert w.quantisation is not None
     outputs, depth = w.shape
-    name, elements = node.output().name, w.array
+    name, elements = node.y.name, w.array
     sums = first_sums(x.type, elements, np.zeros(outputs, np.int64))
     if sums is None:
         raise node.unsupported("sums of products may overflow int32")
@@ -366,8 +366,8 @@ def _real_products(node: OnnxNode, x: Value, w: Value) -> Nodes:
 
 def _of_vectors(node: OnnxNode) -> Nodes:
     """MatMul whose first input is a vector, (I), or whose second is."""
-    a, b = node.input(0), node.input(1)
-    name, shapes = node.output().name, [a.shape, b.shape]
+    a, b = node.x, node.input(1)
+    name, shapes = node.y.name, [a.shape, b.shape]
     if a.rank == 1:
         shapes[0] = (1, *shapes[0])
     if b.rank == 1:
@@ -377,7 +377,7 @@ def _of_vectors(node: OnnxNode) -> Nodes:
         viewed, made = reshaped(value, shapes[k], f"{name}/matrix{k}")
         yield from made
         matrices.append(viewed)
-    product = replace(node.output(), name=f"{name}/product")
+    product = replace(node.y, name=f"{name}/product")
     inputs, columns = (*matrices, *node.inputs[2:]), node.columns if a.rank > 1 else None
     steps = [*from_onnx(replace(node, inputs=inputs, outputs=(product,), columns=columns))]
     yield from steps

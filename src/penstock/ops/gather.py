@@ -138,7 +138,7 @@ class Gather(ExchangedAxis, Selection):
         )
 
     def maps(self, site: Site) -> Maps:
-        rank = site.inputs[0].rank
+        rank = site.x.rank
         return tuple(
             ListedMap(self.indices) if a == self.axis else StridedMap() for a in range(rank)
         )
@@ -147,7 +147,7 @@ class Gather(ExchangedAxis, Selection):
 def _foreign_gather(node: ForeignNode) -> Nodes:
     if node.integer("batch_dims"):
         raise node.unsupported(f"batch_dims is {node.integer('batch_dims')}, must be 0")
-    value = node.input(0)
+    value = node.x
     shape = value.shape
     axis = resolved_axis(node.integer("axis"), len(shape))
     if node.input(1).data is None:
@@ -155,7 +155,7 @@ def _foreign_gather(node: ForeignNode) -> Nodes:
         return
     indices = node.constant_ints(1)
     gathered = (*shape[:axis], len(indices), *shape[axis + 1 :])
-    y = node.output()
+    y = node.y
     if node.open:
         whole = (*shape[:axis], *node.input(1).shape, *shape[axis + 1 :])
         y = y.with_shape(whole)
@@ -165,23 +165,23 @@ def _foreign_gather(node: ForeignNode) -> Nodes:
 def _computed(node: ForeignNode, axis: int) -> Nodes:
     """GATHER with computed indices: each is a position along the first axis of the input, after
     axes of extent 1 before it are dropped."""
-    value, indices = node.input(0), node.input(1)
+    value, indices = node.x, node.input(1)
     shape = value.shape
     if any(extent != 1 for extent in shape[:axis]):
         raise node.unsupported(
             f"indices are computed and axis {axis} of shape {list(shape)} is gathered; axes before "
             "it must have extent 1"
         )
-    x, made = reshaped(value, shape[axis:], f"{node.output().name}/input")
+    x, made = reshaped(value, shape[axis:], f"{node.y.name}/input")
     yield from (*made, *_gathered(node, x, indices))
 
 
 def _gathered(node: ForeignNode, x: Value, indices: Value) -> Nodes:
     """The slices of x at computed indices along its first axis."""
-    name = node.output().name
+    name = node.y.name
     positions, made = reshaped(indices, (*indices.shape, 1), f"{name}/positions")
     gathered = (*indices.shape, *x.shape[1:])
-    yield from (*made, *with_shape(GatherNd(), (x, positions), gathered, node.output()))
+    yield from (*made, *with_shape(GatherNd(), (x, positions), gathered, node.y))
 
 
 def from_onnx(node: OnnxNode) -> Nodes:
@@ -192,7 +192,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     if node.name == "GatherND":
         yield from _at_positions(node)
         return
-    x, axis = node.input(0), node.axis(node.integer("axis"))
+    x, axis = node.x, node.axis(node.integer("axis"))
     if node.constant(1).ndim != 1:
         raise node.unsupported(f"indices have rank {node.constant(1).ndim}, must be 0 or 1")
     extent = x.shape[axis]
@@ -206,7 +206,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
 
 def _at_positions(node: OnnxNode) -> Nodes:
     """ONNX GatherND at constant positions: rows of the matrix of all slices."""
-    x, positions = node.input(0), node.constant(1).astype(np.int64)
+    x, positions = node.x, node.constant(1).astype(np.int64)
     if node.integer("batch_dims"):
         raise node.unsupported("batch_dims is not 0")
     depth = positions.shape[-1] if positions.ndim else 0
@@ -219,10 +219,10 @@ def _at_positions(node: OnnxNode) -> Nodes:
     strides = [math.prod(extents[k + 1 :]) for k in range(depth)]
     # Negative indices count from the end: the remainder makes them positive.
     rows = tuple(int(k) for k in (positions % extents @ strides).ravel())
-    name = node.output().name
+    name = node.y.name
     view, made = reshaped(x, (math.prod(extents), math.prod(rest)), f"{name}/slices")
     yield from made
-    gathered = replace(node.output(), name=f"{name}/gathered")
+    gathered = replace(node.y, name=f"{name}/gathered")
     steps = [*requantised(replace(node, outputs=(gathered,)), Gather(0, rows), view)]
     yield from steps
     yield node.made(Reshape((*positions.shape[:-1], *rest)), steps[-1].output)
@@ -232,5 +232,5 @@ def from_foreign(node: ForeignNode) -> Nodes:
     if node.name == "GATHER":
         return _foreign_gather(node)
     if node.name == "EMBEDDING_LOOKUP":
-        return _gathered(node, node.input(1), node.input(0))
-    return (Made(GatherNd(), (node.input(0), node.input(1)), node.output()),)
+        return _gathered(node, node.input(1), node.x)
+    return (Made(GatherNd(), (node.x, node.input(1)), node.y),)

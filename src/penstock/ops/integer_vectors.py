@@ -167,7 +167,7 @@ class IntegerNorm(RowVectors):
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         reads = zip(inputs, self.needs(site, out), strict=True)
         x, w, b = (array[read.slices].astype(np.int64) for array, read in reads)
-        x -= site.inputs[0].zero_point
+        x -= site.x.zero_point
         depth = x.shape[-1]
         total = x.sum(axis=-1, keepdims=True)
         mean = np.sign(total) * (np.abs(total) // depth) * self.centred
@@ -181,7 +181,7 @@ class IntegerNorm(RowVectors):
         return row_kernel(
             "integer_norm_s8",
             params(site),
-            in_zero=site.inputs[0].zero_point,
+            in_zero=site.x.zero_point,
             out_zero=site.output.zero_point,
             centred=self.centred,
             shift=self.shift,
@@ -192,7 +192,7 @@ class IntegerNorm(RowVectors):
 def from_onnx(node: OnnxNode) -> Nodes:
     """Deeploy's iSoftmax, ITAMax, ITAPartialMax, iLayerNorm and iRMSNorm, whose attributes the
     front end has checked."""
-    x = node.input(0)
+    x = node.x
     match node.name:
         case "iSoftmax":
             yield node.made(RatioSoftmax(node.integers("powers"), node.integer("most")), x)

@@ -86,7 +86,7 @@ class LstmOperands:
 def _read(node: ForeignNode) -> LstmOperands:
     """The layer of a node.  Raises UnsupportedError for variants that TensorFlow Lite Micro does
     not support either, and ModelError for inconsistent types."""
-    x = node.input(0)
+    x = node.x
     require_rank(x.type, "input", 3)
     real = is_plain_foreign(node)
     _require_plain(node, real)
@@ -99,7 +99,7 @@ def _read(node: ForeignNode) -> LstmOperands:
             require_dtype(each.type, f"input {k}", DType.FLOAT32)
     else:
         require_int8(x.type, "input")
-        require_int8(node.output().type, "output")
+        require_int8(node.y.type, "output")
         require_int8(hidden.type, "hidden state")
         _require_cell(cell.type)
     order = REAL_GATES if real else range(GATES)
@@ -171,7 +171,7 @@ def _gates(node: ForeignNode, positions: Sequence[int], role: str) -> Value:
         scales = [_weight_scale(value.type, role) for value in values]
         each = tuple(float(scale) for scale in np.repeat(scales, len(arrays[0])))
         quantisation = Quantisation(each, (0,) * len(each), 0)
-    return Value.constant(f"{node.output().name}/{role}", joined, quantisation)
+    return Value.constant(f"{node.y.name}/{role}", joined, quantisation)
 
 
 def _weight_scale(type: TensorType, role: str) -> float:
@@ -277,7 +277,7 @@ class Lstm(Recurrence):
         return found[..., slice(*channels)]
 
     def kernel(self, site: Site) -> Kernel:
-        _, _, batch, depth = site.inputs[0].shape
+        _, _, batch, depth = site.x.shape
         scales = self.scales(site)
         return row_kernel(
             "lstm_s8",
@@ -312,9 +312,9 @@ def _by_gate(sums: Array) -> Array:
 
 def from_foreign(node: ForeignNode) -> Nodes:
     layer = _read(node)
-    prefix = node.output().name
+    prefix = node.y.name
     x, arranged = rows_of_steps(
-        node.input(0), layer.steps, layer.batch, layer.steps_first, f"{prefix}/inputs"
+        node.x, layer.steps, layer.batch, layer.steps_first, f"{prefix}/inputs"
     )
     yield from arranged
     states: list[Value] = []
@@ -323,13 +323,13 @@ def from_foreign(node: ForeignNode) -> Nodes:
         yield from reshape
         states.append(value)
     shape = (1, layer.steps, layer.batch, layer.units)
-    hidden = Value(f"{prefix}/hidden", node.output().type.with_shape(shape))
+    hidden = Value(f"{prefix}/hidden", node.y.type.with_shape(shape))
     compute = _real_steps if is_plain_foreign(node) else _integer_steps
     made = tuple(compute(node, layer, x, states))
     yield from made
     y = made[-1].output
     yield _hidden_of(y, layer, hidden)
-    yield from _sequences(hidden, layer, node.output())
+    yield from _sequences(hidden, layer, node.y)
     yield from _last_step(hidden, layer.hidden, layer, HIDDEN)
     yield from _last_step(y, layer.cell, layer, CELL)
 
@@ -341,7 +341,7 @@ def _integer_steps(
     op = Lstm(_quantised_clip(node.real("cell_clip"), layer.cell.type))
     inputs = (x, *states, layer.weights, layer.recurrent, layer.bias)
     types = tuple(value.type for value in inputs)
-    y = Value(f"{node.output().name}/steps", op.result_type(types))
+    y = Value(f"{node.y.name}/steps", op.result_type(types))
     site = Site(types, y.type, tuple(value.data for value in inputs))
     lstm.require_fit(op.scales(site), site)
     yield Made(op, inputs, y)
@@ -351,7 +351,7 @@ def _real_steps(
     node: ForeignNode, layer: LstmOperands, x: Value, states: Sequence[Value]
 ) -> Iterator[Made]:
     """The nodes that compute the states after each step, as real numbers."""
-    name = node.output().name
+    name = node.y.name
     weigh = PlainFullyConnected(UNLIMITED, keep_dimensions=True)
     operands = (x, layer.weights, layer.bias)
     type = result_of(weigh, operands)

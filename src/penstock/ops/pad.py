@@ -98,7 +98,7 @@ class MirrorPad(_Padding):
         return listed_type(inputs, found)
 
     def maps(self, site: Site) -> Maps:
-        triples = zip(self.before, site.inputs[0].shape, self.after, strict=True)
+        triples = zip(self.before, site.x.shape, self.after, strict=True)
         return tuple(_mirrored(*triple, self.edge) for triple in triples)
 
 
@@ -153,7 +153,7 @@ def _fits(fill: int, dtype: DType) -> bool:
 
 def _fill(node: ForeignNode) -> int:
     """The fill element: the constant third input, or the output's zero point."""
-    value, out = node.optional(2), node.output().type
+    value, out = node.optional(2), node.y.type
     if value is None:
         return out.zero_point
     values = node.constant_ints(2)
@@ -169,7 +169,7 @@ def _fill(node: ForeignNode) -> int:
 
 def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Pad; negative pads crop the input first."""
-    x, mode = node.input(0), node.text("mode", "constant")
+    x, mode = node.x, node.text("mode", "constant")
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
     before, after = _onnx_pads(node)
     if mode == "constant" and is_real(node):
@@ -274,15 +274,15 @@ def _onnx_border(node: OnnxNode) -> float:
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
-    before, after = constant_paddings(node, 1, node.input(0).rank)
+    before, after = constant_paddings(node, 1, node.x.rank)
     if node.name == "MIRROR_PAD":
         edge = int(node.choice("mode", ("REFLECT", "SYMMETRIC")) == "REFLECT")
         op = MirrorPad(before, after, edge)
     elif is_plain_foreign(node) and node.optional(2) is not None:
         pads = Value.constant("pads", np.array([*before, *after], np.int64))
-        form = onnx_form(node, "Pad", node.input(0), pads, node.input(2))
+        form = onnx_form(node, "Pad", node.x, pads, node.input(2))
         yield from in_shape_of_output(node, _padded_reals(form, before, after))
         return
     else:
         op = Pad(before, after, _fill(node))
-    yield Made(op, (node.input(0),), node.output())
+    yield Made(op, (node.x,), node.y)

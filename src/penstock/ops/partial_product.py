@@ -78,7 +78,7 @@ class PartialProduct(FollowingAxes):
         return Work(out.elements * site.inputs[2].shape[1], out.elements)
 
     def in_place(self, site: Site) -> Ints:
-        return () if site.inputs[0].rank == 1 else (0,)
+        return () if site.x.rank == 1 else (0,)
 
     def kernel(self, site: Site) -> Kernel:
         s, x, w = site.inputs
@@ -141,8 +141,8 @@ class RequantiseSums(FollowingAxes, SumRequantisation):
 
 def from_onnx(node: OnnxNode) -> Nodes:
     """Deeploy's RequantShift of int32: a sum times a multiplier, plus an addend, shifted."""
-    new, y = RealNodes(node), node.output().type
-    x = new.integers(node.input(0))
+    new, y = RealNodes(node), node.y.type
+    x = new.integers(node.x)
     shape = x.shape
     x = new.reshape(x, (1,) * (2 - x.rank) + shape)
     stated = stated_multipliers(node, x.shape[-1])

@@ -89,7 +89,7 @@ class SpaceToBatch(Rearrangement):
 
 
 def _foreign_batch(node: ForeignNode) -> Nodes:
-    x = node.input(0)
+    x = node.x
     require_rank(x.type, "input", 3, 4)
     blocks = node.constant_ints(1)
     require(
@@ -105,7 +105,7 @@ def _foreign_batch(node: ForeignNode) -> Nodes:
 
 def _padded(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes:
     """A Pad, if there are paddings, and the operator."""
-    x, y = node.input(0), node.output()
+    x, y = node.x, node.y
     op = SpaceToBatch(blocks)
     if not any((*before, *after)):
         yield Made(op, (x,), y)
@@ -118,7 +118,7 @@ def _padded(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes
 
 def _cropped(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes:
     """The operator, and a Slice, if there are crops."""
-    x, y = node.input(0), node.output()
+    x, y = node.x, node.y
     op = BatchToSpace(blocks)
     if not any((*before, *after)):
         yield Made(op, (x,), y)
@@ -177,9 +177,9 @@ class SpaceToDepth(Rearrangement):
 
 
 def _foreign_depth(node: ForeignNode) -> Nodes:
-    require_rank(node.input(0).type, "input", 4)
+    require_rank(node.x.type, "input", 4)
     make = DepthToSpace if node.name == "DEPTH_TO_SPACE" else SpaceToDepth
-    yield Made(make(node.integer("block_size")), (node.input(0),), node.output())
+    yield Made(make(node.integer("block_size")), (node.x,), node.y)
 
 
 def from_onnx(node: OnnxNode) -> Nodes:
@@ -193,13 +193,13 @@ def from_onnx(node: OnnxNode) -> Nodes:
             return
     else:
         op = DepthToSpace(size, channels_first=mode == "CRD")
-    yield from requantised(node, op, node.input(0))
+    yield from requantised(node, op, node.x)
 
 
 def _channels_first(node: OnnxNode, op: SpaceToDepth, blocks: int) -> Nodes:
     """SpaceToDepth whose channels are those of the input, of which each has its blocks."""
-    made = node.between(op, node.input(0), label="blocks", like=node.input(0).quantisation)
-    channels = node.input(0).shape[-1]
+    made = node.between(op, node.x, label="blocks", like=node.x.quantisation)
+    channels = node.x.shape[-1]
     order = np.arange(blocks * channels).reshape(blocks, channels).T.ravel()
     yield made
     yield from requantised(node, Gather(3, tuple(int(k) for k in order)), made.output)

@@ -434,7 +434,7 @@ _ONLY_PLAIN: Mapping[str, Plain] = {
 
 def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite's functions of plain numbers."""
-    if node.name == "FLOOR_MOD" and node.input(0).dtype is DType.FLOAT32:
+    if node.name == "FLOOR_MOD" and node.x.dtype is DType.FLOAT32:
         return typed_nodes(node, PlainMod(), None)
     return typed_nodes(node, _ONLY_PLAIN[node.name], None)
 
@@ -443,7 +443,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Div, Mod, Pow, Round of real numbers; powers of integers are rounded towards 0."""
     ops: Mapping[str, Plain] = {"Div": PlainDiv(), "Pow": Power(), "Round": Round()}
     op = ops.get(node.name) or PlainMod(not node.integer("fmod", 0))
-    dtype = node.input(0).dtype
+    dtype = node.x.dtype
     if node.name != "Pow" or dtype in (DType.FLOAT32, DType.INT8):
         return real_elementwise(node, op)
     new = RealNodes(node)

@@ -145,14 +145,14 @@ class PlainResample(OperatorDefaults):
         return (image_needs(self.rows, self.columns, out),)
 
     def affine(self, site: Site) -> Affines:
-        _, height, width, _ = site.inputs[0].shape
+        _, height, width, _ = site.x.shape
         return (image_affine(self.rows.affine(height), self.columns.affine(width)),)
 
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 2 * out.elements * self.rows.size * self.columns.size)
 
     def kernel(self, site: Site) -> Kernel:
-        _, height, _, channels = site.inputs[0].shape
+        _, height, _, channels = site.x.shape
         axes = (("h", self.rows), ("w", self.columns))
         return row_kernel(
             "resample_f32",

@@ -60,13 +60,13 @@ MOST_TAPS = 2**23
 
 def covers_image(op: Sliding, site: Site) -> bool:
     """Whether one window covers all rows and columns, so that they become one element."""
-    x, y = site.inputs[0], site.output
+    x, y = site.x, site.output
     return x.shape[1:3] == (op.rows.size, op.columns.size) and y.shape[1:3] == (1, 1)
 
 
 def divides_image(op: Sliding, site: Site) -> bool:
     """Whether the windows divide the image into equal parts, each of which becomes an element."""
-    x, y = site.inputs[0].shape, site.output.shape
+    x, y = site.x.shape, site.output.shape
     axes = ((op.rows, x[1], y[1]), (op.columns, x[2], y[2]))
     return all(
         window.size * count == extent and (count == 1 or window.stride == window.size)
@@ -85,7 +85,7 @@ def _relay(function: str, *others: str) -> tuple[RelayName, ...]:
 
 def windows(node: ForeignNode) -> tuple[Window, Window]:
     """The node's windows along rows and columns."""
-    x = node.input(0).type
+    x = node.x.type
     require_rank(x, "input", 4)
     size = (node.integer("filter_height"), node.integer("filter_width"))
     return foreign_windows(node, x.shape[1:3], size)
@@ -99,7 +99,7 @@ def _stated(node: OnnxNode) -> OnnxNode:
 
 def onnx_pooling_windows(node: OnnxNode) -> tuple[Window, Window]:
     """Windows of an ONNX pooling node along rows and columns; global pooling covers the image."""
-    x = node.input(0).type
+    x = node.x.type
     require_rank(x, "input", 4)
     if node.name.startswith("Global"):
         return Window(x.shape[1]), Window(x.shape[2])
@@ -128,7 +128,7 @@ class _Pool(Sliding):
         return self.image_type(x, x.shape[3])
 
     def needs(self, site: Site, out: Region) -> Regions:
-        return (sliding.needs(self.rows, self.columns, site.inputs[0].shape, out),)
+        return (sliding.needs(self.rows, self.columns, site.x.shape, out),)
 
     def affine(self, site: Site) -> Affines:
         return (sliding.affine(self.rows, self.columns),)
@@ -235,7 +235,7 @@ class AveragePool2D(_QuantisedPool):
 
     def halves(self, site: Site) -> Halves | None:
         """Sums of the only output row, accumulated over rows, then divided."""
-        x = site.inputs[0]
+        x = site.x
         if self.HALVES_UP or site.output.shape[2] > MOST_ROWS:  # there is a divisor for each column
             return None
         rows = rows_of_one(self.rows, x.shape)
@@ -274,7 +274,7 @@ def _onnx_average(node: OnnxNode) -> Nodes:
     `ceil_mode` adds cells beyond the padding, which do not count: torch and onnxruntime agree.  In
     QLinearAveragePool (`count_beyond_pads`) with `count_include_pad` they do: there onnxruntime
     always divides by the size of the window."""
-    x = node.input(0)
+    x = node.x
     rows, columns = onnx_pooling_windows(_stated(node))
     full_rows, full_columns = onnx_pooling_windows(node)
     if node.integer("count_beyond_pads"):
@@ -337,8 +337,8 @@ def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> No
     _, height, width, _ = x.shape
     counts = tuple(map(_counts, (rows, columns), (height, width)))
     uniform = all(len(set(of_axis)) == 1 for of_axis in counts)
-    ratio = x.scale / node.output().scale
-    one_scale = x.quantisation == node.output().quantisation
+    ratio = x.scale / node.y.scale
+    one_scale = x.quantisation == node.y.quantisation
     if one_scale or (ratio <= COARSEST and not uniform):
         yield from requantised(node, AveragePool2D(rows, columns), x)
     elif uniform:
@@ -365,7 +365,7 @@ def _in_parts(
     counts: tuple[Ints, ...],
 ) -> Nodes:
     """Averages by parts of the output in which every window counts as many elements."""
-    name, (batch, _, _, channels) = node.output().name, x.shape
+    name, (batch, _, _, channels) = node.y.name, x.shape
     bands: list[Value] = []
     for h in _runs(counts[0]):
         pieces: list[Value] = []
@@ -383,7 +383,7 @@ def _in_parts(
                 like=x.quantisation,
             )
             yield cut
-            mean = replace(node.output(), name=f"{name}/{label}")
+            mean = replace(node.y, name=f"{name}/{label}")
             count = counts[0][h[0]] * counts[1][w[0]]
             made = convolutions.averaged(
                 replace(node, outputs=(mean,)), cut.output, *windows, count
@@ -391,7 +391,7 @@ def _in_parts(
             yield made
             pieces.append(made.output)
         band = node.between(
-            Concatenation(2), *pieces, label=f"rows_{h[0]}", like=node.output().quantisation
+            Concatenation(2), *pieces, label=f"rows_{h[0]}", like=node.y.quantisation
         )
         yield band
         bands.append(band.output)
@@ -434,7 +434,7 @@ class MaxPool2D(_QuantisedPool):
 
     def halves(self, site: Site) -> Halves | None:
         """Running maxima of the only output row; the last row is the result."""
-        x = site.inputs[0]
+        x = site.x
         rows = rows_of_one(self.rows, x.shape)
         if rows == 0:
             return None
@@ -492,7 +492,7 @@ class PlainMaxPool2D(_PlainPool):
 
 def from_foreign(node: ForeignNode) -> Nodes:
     is_max, clamp = node.name == "MAX_POOL_2D", fused_activation(node)
-    if node.input(0).dtype is DType.FLOAT32:
+    if node.x.dtype is DType.FLOAT32:
         plain = PlainMaxPool2D if is_max else PlainAveragePool2D
         yield unary_node(plain(*windows(node), Limits.of(clamp)), node, DType.FLOAT32)
         return
@@ -534,7 +534,7 @@ def _volume_pool(node: OnnxNode) -> Nodes:
 
 
 def from_onnx(node: OnnxNode) -> Nodes:
-    if node.input(0).rank == volumes.RANK:
+    if node.x.rank == volumes.RANK:
         return _volume_pool(node)
     if node.name.endswith("LpPool"):
         return _norm_pool(node)
@@ -544,4 +544,4 @@ def from_onnx(node: OnnxNode) -> Nodes:
         real = RealNodes(node)
         op = PlainMaxPool2D(*onnx_pooling_windows(node), UNLIMITED)
         return real.result(real.apply(op, real.input(0)))
-    return requantised(node, MaxPool2D(*onnx_pooling_windows(node)), node.input(0))
+    return requantised(node, MaxPool2D(*onnx_pooling_windows(node)), node.x)

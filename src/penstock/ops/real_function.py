@@ -127,7 +127,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     if is_real(node):
         yield from real_form(node, node.name, parameters)
         return
-    yield node.made(RealFunction(node.name, parameters), node.input(0))
+    yield node.made(RealFunction(node.name, parameters), node.x)
 
 
 def clip_bounds(node: OnnxNode) -> tuple[float, float]:

@@ -84,7 +84,7 @@ class RealHidden(LastChannels):
         return saturated(steps.astype(np.int64) + site.output.zero_point)
 
     def kernel(self, site: Site) -> Kernel:
-        _, _, batch, channels = site.inputs[0].shape
+        _, _, batch, channels = site.x.shape
         return row_kernel(
             "hidden_f32_s8",
             batch=batch,
@@ -139,7 +139,7 @@ def nodes(
     layer = _read(node, op, activations)
     rows: list[Value] = []
     x, arranged = rows_of_steps(
-        node.input(0), layer.steps, layer.batch, not layer.batch_first, f"{layer.name}/inputs"
+        node.x, layer.steps, layer.batch, not layer.batch_first, f"{layer.name}/inputs"
     )
     yield from arranged
     if isinstance(op, PlainRecurrence) and x.dtype is not DType.FLOAT32:
@@ -177,7 +177,7 @@ def _read(
         raise node.unsupported(f"attribute clip is {node.real('clip')}, must be absent")
     layout = node.integer("layout")
     require(layout in (0, 1), f"layout is {layout}, must be 0 or 1")
-    x, recurrent = node.input(0).type, node.constant(2)
+    x, recurrent = node.x.type, node.constant(2)
     require_rank(x, "input", 3)
     require(recurrent.ndim == 3, f"R has shape {list(recurrent.shape)}, must have 3 axes")
     units = recurrent.shape[2]

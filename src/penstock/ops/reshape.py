@@ -61,7 +61,7 @@ class Reshape(FollowingAxes):
         return inputs[0].reshape(self.shape)[out.slices]
 
     def sources(self, site: Site) -> tuple[Sources, ...]:
-        x = site.inputs[0]
+        x = site.x
         kept = dict(_kept_axes(x.shape, self.shape))
         return (tuple(kept.get(axis) for axis in range(x.rank)),)
 
@@ -123,22 +123,22 @@ class Shape(OperatorDefaults):
         return self._extents(site)[out.slices]
 
     def needs(self, site: Site, out: Region) -> Regions:
-        nothing = (0,) * site.inputs[0].rank
+        nothing = (0,) * site.x.rank
         return (Region(nothing, nothing),)
 
     def affine(self, site: Site) -> Affines:
-        return (Affine.constant((0,) * site.inputs[0].rank, 1),)
+        return (Affine.constant((0,) * site.x.rank, 1),)
 
     def kernel(self, site: Site) -> Kernel:
         raw = self._extents(site).view(np.int8)
         return Kernel("constant", (("bytes", raw.size),), (("data", Table.of(raw)),))
 
     def _extents(self, site: Site) -> Array:
-        return np.array(site.inputs[0].shape, self.dtype.value)
+        return np.array(site.x.shape, self.dtype.value)
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
-    y = node.output()
+    y = node.y
     if node.name in ("RANK", "RANGE", "BROADCAST_ARGS"):
         numbers = _numbers(node).astype(y.dtype.value)
         known = Value(f"{y.name}/known", y.type.with_shape(numbers.shape), Data.of(numbers))
@@ -146,7 +146,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
         return
     if node.open and node.name != "SHAPE":
         shape = _computed_shape(node)
-        yield Made(Reshape(shape), (node.input(0),), y.with_shape(shape))
+        yield Made(Reshape(shape), (node.x,), y.with_shape(shape))
         return
     if node.name == "SHAPE":
         require_dtype(y.type, "output", DType.INT32, DType.INT64)
@@ -154,18 +154,18 @@ def from_foreign(node: ForeignNode) -> Nodes:
         shape = _computed_shape(node)
         require(y.shape == shape, f"output has shape {list(y.shape)}, must have {list(shape)}")
     op = Shape(y.dtype) if node.name == "SHAPE" else Reshape(y.shape)
-    yield Made(op, (node.input(0),), y)
+    yield Made(op, (node.x,), y)
 
 
 def _numbers(node: ForeignNode) -> Array:
     """What is known of shapes and constants."""
     if node.name == "RANK":
-        return np.array(node.input(0).rank)
+        return np.array(node.x.rank)
     if node.name == "RANGE":
         start, limit, step = (node.constant(k).item() for k in range(3))
         require(step != 0, "the step of the range is 0")
         count = max(0, math.ceil((limit - start) / step))
-        steps = np.full(count, step, node.output().dtype.value)
+        steps = np.full(count, step, node.y.dtype.value)
         steps[:1] = start
         return np.cumsum(steps, dtype=steps.dtype)  # each rounded, as in the reference
     shapes = [node.constant_ints(k) for k in range(2)]
@@ -177,7 +177,7 @@ def _numbers(node: ForeignNode) -> Array:
 
 def _computed_shape(node: ForeignNode) -> Ints:
     """The shape of an output that the file leaves open; the stated one if nothing else tells it."""
-    x, y, given = node.input(0).type, node.output().type, node.optional(1)
+    x, y, given = node.x.type, node.y.type, node.optional(1)
     if node.name == "SQUEEZE":
         axes = node.attributes.get("squeeze_dims")
         if not isinstance(axes, tuple) or not axes:

@@ -158,7 +158,7 @@ class Resample(ExchangedPair, OperatorDefaults):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
-        x = inputs[0][read.slices].astype(np.int64) - site.inputs[0].zero_point
+        x = inputs[0][read.slices].astype(np.int64) - site.x.zero_point
         down = self.rows.matrix(out.intervals[1], read.intervals[1])
         across = self.columns.matrix(out.intervals[2], read.intervals[2])
         total = np.einsum("oh,pw,nhwc->nopc", down, across, x, optimize=True)
@@ -169,7 +169,7 @@ class Resample(ExchangedPair, OperatorDefaults):
         return (image_needs(self.rows, self.columns, out),)
 
     def affine(self, site: Site) -> Affines:
-        _, height, width, _ = site.inputs[0].shape
+        _, height, width, _ = site.x.shape
         return (image_affine(self.rows.affine(height), self.columns.affine(width)),)
 
     def work(self, site: Site, out: Region) -> Work:
@@ -182,26 +182,26 @@ class Resample(ExchangedPair, OperatorDefaults):
             "resample_s8",
             ((f"first_{a}", Table.integers(t.first)) for a, t in tables),
             ((f"weights_{a}", Table.of(np.array(t.weights, np.int16))) for a, t in tables),
-            in_h=site.inputs[0].shape[1],
-            channels=site.inputs[0].shape[3],
+            in_h=site.x.shape[1],
+            channels=site.x.shape[3],
             out_h=len(self.rows.first),
             out_w=len(self.columns.first),
             taps_h=self.rows.size,
             taps_w=self.columns.size,
-            in_zero=site.inputs[0].zero_point,
+            in_zero=site.x.zero_point,
             multiplier=multiplier,
             shift=shift,
             out_zero=site.output.zero_point,
         )
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
-        real = site.inputs[0].scale / site.output.scale / (1 << 2 * WEIGHT_BITS)
+        real = site.x.scale / site.output.scale / (1 << 2 * WEIGHT_BITS)
         return fitting_multiplier(real, 255 * self.rows.gain * self.columns.gain)
 
 
 def from_onnx_resize(node: OnnxNode) -> Nodes:
     """ONNX Resize and Upsample in mode linear (or bilinear) or cubic."""
-    x, mode = node.input(0), node.text("mode", "nearest")
+    x, mode = node.x, node.text("mode", "nearest")
     require_rank(x.type, "input", 4)
     if node.integer("antialias"):
         raise node.unsupported("antialias is 1, must be 0")
@@ -370,12 +370,12 @@ class _Bilinear(OperatorDefaults):
 
     def shape_params(self, site: Site) -> Params:
         """Kernel parameters of the shapes."""
-        _, height, width, channels = site.inputs[0].shape
+        _, height, width, channels = site.x.shape
         sizes = (height, width, channels, self.rows, self.columns)
         return tuple(zip(("in_h", "in_w", "channels", "out_h", "out_w"), sizes, strict=True))
 
     def _axes(self, site: Site) -> tuple[_Axis, _Axis]:
-        _, height, width, _ = site.inputs[0].shape
+        _, height, width, _ = site.x.shape
         rows = _Axis.of(height, self.rows, self.sampling)
         return rows, _Axis.of(width, self.columns, self.sampling)
 
@@ -451,7 +451,7 @@ class UnsignedResizeBilinear(_Bilinear):
         )
 
     def _axes(self, site: Site) -> tuple[_RealAxis, _RealAxis]:
-        _, height, width, _ = site.inputs[0].shape
+        _, height, width, _ = site.x.shape
         rows = _RealAxis.of(height, self.rows, self.sampling)
         return rows, _RealAxis.of(width, self.columns, self.sampling)
 
@@ -485,7 +485,7 @@ class ResizeNearest(ExchangedPair, Selection):
         return listed_type(inputs, _resized(inputs, self.rows, self.columns))
 
     def maps(self, site: Site) -> Maps:
-        _, height, width, _ = site.inputs[0].shape
+        _, height, width, _ = site.x.shape
         rows = _nearest(height, self.rows, self.sampling)
         return StridedMap(), rows, _nearest(width, self.columns, self.sampling), StridedMap()
 
@@ -502,7 +502,7 @@ def _nearest(extent: int, outputs: int, sampling: Sampling) -> ListedMap:
 
 
 def from_onnx(node: OnnxNode) -> Nodes:
-    x, mode = node.input(0), node.text("mode", "nearest")
+    x, mode = node.x, node.text("mode", "nearest")
     require_rank(x.type, "input", 4)
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
     is_crop = node.text("coordinate_transformation_mode", "half_pixel") == CROP
@@ -555,4 +555,4 @@ def from_foreign(node: ForeignNode) -> Nodes:
     make = ResizeNearest
     if node.name == "RESIZE_BILINEAR":
         make = UnsignedResizeBilinear if node.unsigned else ResizeBilinear
-    yield Made(make(*foreign_resize(node)), (node.input(0),), node.output())
+    yield Made(make(*foreign_resize(node)), (node.x,), node.y)

@@ -99,9 +99,7 @@ class Softmax(RowVectors):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         rows = self.vectors(site, inputs, out).astype(np.int64)
-        exponentials = exp_table(site.inputs[0].scale * self.beta)[
-            rows.max(axis=-1, keepdims=True) - rows
-        ]
+        exponentials = exp_table(site.x.scale * self.beta)[rows.max(axis=-1, keepdims=True) - rows]
         total = rounding_shift(exponentials, SUM_BITS).sum(axis=-1, keepdims=True)
         reciprocal, exponent = reciprocals(total, 8 * self.dtype.size_bytes)
         scaled = rounding_shift(doubling_high_multiply(reciprocal, exponentials), exponent)
@@ -110,7 +108,7 @@ class Softmax(RowVectors):
         return y[..., out.slices[-1]]
 
     def kernel(self, site: Site) -> Kernel:
-        table = exp_table(site.inputs[0].scale * self.beta).astype(np.int32)
+        table = exp_table(site.x.scale * self.beta).astype(np.int32)
         return row_kernel(
             "softmax_s8" if self.dtype is DType.INT8 else "softmax_s8_s16",
             params(site),
@@ -150,13 +148,13 @@ def reciprocals(total: Int64s, bits: int) -> tuple[Int64s, Int64s]:
 
 def _require_addable(node: ForeignNode, most: int) -> None:
     """Raises UnsupportedError unless vectors of the input have at most so many elements."""
-    depth = node.input(0).shape[-1:]
+    depth = node.x.shape[-1:]
     if depth > (most,):
         raise node.unsupported(f"vectors have {depth[0]} elements, at most {most} add up")
 
 
 def _foreign_softmax(node: ForeignNode) -> Nodes:
-    out = node.output().type
+    out = node.y.type
     real = out.dtype is DType.FLOAT32
     require_dtype(out, "output", DType.INT8, DType.INT16, DType.FLOAT32)
     if not real:
@@ -167,12 +165,12 @@ def _foreign_softmax(node: ForeignNode) -> Nodes:
     if not 0.0 < beta < math.inf:
         raise node.unsupported(f"beta is {beta}, must be a positive number")
     op = PlainSoftmax(beta) if real else Softmax(beta, out.dtype)
-    yield Made(op, (node.input(0),), node.output())
+    yield Made(op, (node.x,), node.y)
 
 
 def _onnx_softmax(node: OnnxNode) -> Nodes:
-    x = node.input(0)
-    y = node.output().quantisation
+    x = node.x
+    y = node.y.quantisation
     if y is None or x.dtype is DType.FLOAT32:
         yield from real_elementwise(node, PlainSoftmax())
         return
@@ -210,13 +208,13 @@ class LogSoftmax(RowVectors):
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         vectors = self.vectors(site, inputs, out).astype(np.int64)
         differences = vectors.max(axis=-1, keepdims=True) - vectors
-        exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
+        exponentials = rounding_shift(exp_table(site.x.scale), SUM_BITS)
         total = exponentials[differences].sum(axis=-1, keepdims=True)
         scaled = _bounded_differences(site)[differences[..., out.slices[-1]]]
         return saturated(rounding_shift(scaled - log(total, SUM_BITS), LOGARITHM_SHIFT) + 127)
 
     def kernel(self, site: Site) -> Kernel:
-        exponentials = rounding_shift(exp_table(site.inputs[0].scale), SUM_BITS)
+        exponentials = rounding_shift(exp_table(site.x.scale), SUM_BITS)
         return row_kernel(
             "log_softmax_s8",
             params(site),
@@ -227,7 +225,7 @@ class LogSoftmax(RowVectors):
 
 def _bounded_differences(site: Site) -> Int64s:
     """Scaled differences to the maximum in Q5.26, clamped to -16, where the output saturates."""
-    return np.maximum(scaled_differences(site.inputs[0].scale), -(1 << 30))
+    return np.maximum(scaled_differences(site.x.scale), -(1 << 30))
 
 
 @frozen
@@ -250,8 +248,8 @@ class PlainLogSoftmax(RowVectors):
 
 
 def _foreign_logarithm(node: ForeignNode) -> Nodes:
-    if node.output().dtype is DType.FLOAT32:
-        yield Made(PlainLogSoftmax(), (node.input(0),), node.output())
+    if node.y.dtype is DType.FLOAT32:
+        yield Made(PlainLogSoftmax(), (node.x,), node.y)
         return
     require_output_steps(node, 16, 127)
     _require_addable(node, MOST_ELEMENTS)
@@ -277,13 +275,13 @@ class L2Normalization(RowVectors):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         vectors = self.vectors(site, inputs, out).astype(np.int64)
-        centred = vectors - site.inputs[0].zero_point
+        centred = vectors - site.x.zero_point
         multiplier, shift = inverse_sqrt((centred**2).sum(axis=-1, keepdims=True))
         kept = centred[..., out.slices[-1]]
         return saturated(multiply(kept, multiplier, shift + NORMALISED_BITS))
 
     def kernel(self, site: Site) -> Kernel:
-        return row_kernel("l2_normalization_s8", params(site), zero=site.inputs[0].zero_point)
+        return row_kernel("l2_normalization_s8", params(site), zero=site.x.zero_point)
 
 
 @frozen
@@ -310,7 +308,7 @@ def _foreign_normalised(node: ForeignNode) -> Nodes:
     if fused_activation(node) is not Activation.NONE:
         raise node.unsupported("a fused activation, must be none")
     if is_plain_foreign(node):
-        yield Made(PlainL2Normalization(), (node.input(0),), node.output())
+        yield Made(PlainL2Normalization(), (node.x,), node.y)
         return
     require_output_steps(node, 128, 0)
     _require_addable(node, MOST_SQUARES)

@@ -69,7 +69,7 @@ class _UnderColumns(OperatorDefaults):
     columns: Window
 
     def needs(self, site: Site, out: Region) -> Regions:
-        return (sliding.needs(ROW, self.columns, site.inputs[0].shape, out),)
+        return (sliding.needs(ROW, self.columns, site.x.shape, out),)
 
     def affine(self, site: Site) -> Affines:
         return (sliding.affine(ROW, self.columns),)
@@ -84,11 +84,11 @@ class _OfLastRow(OperatorDefaults):
     __slots__ = ()
 
     def needs(self, site: Site, out: Region) -> Regions:
-        height = site.inputs[0].shape[1]
+        height = site.x.shape[1]
         return (out.replace(1, (0, 0) if out.empty else (height - 1, height)),)
 
     def affine(self, site: Site) -> Affines:
-        offset = (0, site.inputs[0].shape[1] - 1, 0, 0)
+        offset = (0, site.x.shape[1] - 1, 0, 0)
         return (Affine.diagonal((1, 0, 1, 1), extra=(0, 1, 0, 0), offset=offset),)
 
 
@@ -120,7 +120,7 @@ def pooled_type(rows: int, columns: Window, inputs: Types, dtype: DType) -> Tens
 
 def column_params(columns: Window, site: Site) -> Params:
     """Kernel parameters of windows along columns."""
-    x, y = site.inputs[0].shape, site.output.shape
+    x, y = site.x.shape, site.output.shape
     return members(
         in_w=x[2],
         in_c=x[3],
@@ -250,7 +250,7 @@ class RunningProduct(OperatorDefaults):
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w, b = inputs[:3]
         _, rows, _, channels = out.slices
-        centred = x[0, rows].reshape(out.shape[1], -1).astype(np.int64) - site.inputs[0].zero_point
+        centred = x[0, rows].reshape(out.shape[1], -1).astype(np.int64) - site.x.zero_point
         by_row = w.reshape(w.shape[0], x.shape[1], -1)[channels, rows].astype(np.int64)
         # Sums fit int32: `layer_node` has refused layers whose accumulators do not.
         found = np.einsum("rk,ork->ro", centred, by_row).astype(np.int32).reshape(out.shape)
@@ -259,7 +259,7 @@ class RunningProduct(OperatorDefaults):
         return gone_on(found, inputs, out, np.add)
 
     def needs(self, site: Site, out: Region) -> Regions:
-        x = site.inputs[0].shape
+        x = site.x.shape
         batch, rows, _, channels = out.intervals
         row = x[2] * x[3]
         first = channels if rows[0] == 0 else (channels[0], channels[0])
@@ -270,7 +270,7 @@ class RunningProduct(OperatorDefaults):
         )
 
     def affine(self, site: Site) -> Affines:
-        x = site.inputs[0].shape
+        x = site.x.shape
         image = Affine.diagonal((1, 1, 0, 0), extra=(0, 0, x[2], x[3]))
         channel = (0, 0, 0, 1, 0)
         by_row = (0, x[2] * x[3], 0, 0, 0)
@@ -279,11 +279,11 @@ class RunningProduct(OperatorDefaults):
         return image, Affine((channel, by_row), (0, 0)), whole
 
     def work(self, site: Site, out: Region) -> Work:
-        x = site.inputs[0].shape
+        x = site.x.shape
         return Work(out.elements * x[2] * x[3], out.elements)
 
     def kernel(self, site: Site) -> Kernel:
-        x = site.inputs[0]
+        x = site.x
         return row_kernel(
             "running_product_s8",
             row=x.shape[2] * x.shape[3],
@@ -323,7 +323,7 @@ class AverageLast(_OfLastRow):
         return average(inputs[0][read.slices], counts, self.activation.bounds(site.output))
 
     def kernel(self, site: Site) -> Kernel:
-        _, rows, width, channels = site.inputs[0].shape
+        _, rows, width, channels = site.x.shape
         return row_kernel(
             "average_last_s32",
             members(in_h=rows, in_w=width, in_c=channels),
@@ -351,4 +351,4 @@ class RequantiseLast(_OfLastRow, SumRequantisation):
         return self.requantised(site, inputs[0][read.slices], out)
 
     def kernel(self, site: Site) -> Kernel:
-        return self.kernel_from(site, site.inputs[0].shape[1] - 1)
+        return self.kernel_from(site, site.x.shape[1] - 1)

@@ -164,7 +164,7 @@ def _updated_slice(node: ForeignNode) -> Iterator[Made]:
 
 
 def _foreign_sums(node: ForeignNode) -> Iterator[Made]:
-    scatters, shape = node.name == "SCATTER_ND", node.output().shape
+    scatters, shape = node.name == "SCATTER_ND", node.y.shape
     places, updates = node.input(int(not scatters)), node.input(int(scatters))
     require_dtype(updates.type, "updates", DType.FLOAT32, DType.INT32)
     if scatters:
@@ -188,7 +188,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX's operators that read or write at computed places."""
     new = RealNodes(node)
     reads = node.name.startswith(("Gather", "Reverse"))
-    x = node.input(0) if reads else new.plain(0)
+    x = node.x if reads else new.plain(0)
     match node.name:
         case "Gather":
             y = _at_indices(new, x)

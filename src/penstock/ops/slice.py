@@ -34,7 +34,7 @@ def strided_bounds(node: ForeignNode) -> Bounds:
 
     Negative indices count from the end, indices outside are clamped, a masked index is the end of
     the axis at which the slice starts or stops."""
-    shape = node.input(0).shape
+    shape = node.x.shape
     begins, ends, steps = (node.constant_ints(k) for k in (1, 2, 3))
     require(
         len(begins) == len(ends) == len(steps) == len(shape),
@@ -73,7 +73,7 @@ def _refuse_masks(node: ForeignNode) -> None:
 
 def _is_along_one_axis(op: Slice, site: Site) -> bool:
     """Whether the slice is an interval of one axis, as a part of a split is."""
-    return set(op.step) == {1} and sum(map(ne, op.shape, site.inputs[0].shape)) == 1
+    return set(op.step) == {1} and sum(map(ne, op.shape, site.x.shape)) == 1
 
 
 def item_of_split(node: Node, nodes: Iterable[Node]) -> int | None:
@@ -192,7 +192,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
 
 
 def _box(node: ForeignNode) -> Made:
-    value = node.input(0)
+    value = node.x
     start, sizes = node.constant_ints(1), node.constant_ints(2)
     require(
         len(start) == len(sizes) == value.rank,
@@ -200,13 +200,13 @@ def _box(node: ForeignNode) -> Made:
     )
     triples = zip(start, sizes, value.shape, strict=True)
     shape = tuple(extent - first if size == -1 else size for first, size, extent in triples)
-    return Made(part(start, shape), (value,), node.output())
+    return Made(part(start, shape), (value,), node.y)
 
 
 def _strided(node: ForeignNode) -> Nodes:
-    value = node.input(0)
+    value = node.x
     starts, shape, steps = strided_bounds(node)
-    dropped, output = node.integer("shrink_axis_mask"), node.output()
+    dropped, output = node.integer("shrink_axis_mask"), node.y
     kept = tuple(extent for axis, extent in enumerate(shape) if not dropped >> axis & 1)
     if 0 in node.open:
         output = output.with_shape(kept)
@@ -215,13 +215,13 @@ def _strided(node: ForeignNode) -> Nodes:
 
 
 def _reverse(node: ForeignNode) -> Made:
-    value = node.input(0)
+    value = node.x
     op = backwards(value.shape, *constant_axes(node, 1, value.rank))
-    return Made(op, (value,), node.output())
+    return Made(op, (value,), node.y)
 
 
 def _split_sizes(node: ForeignNode) -> Nodes:
-    value = node.input(0)
+    value = node.x
     node.require_count("num_splits", len(node.outputs), "outputs")
     sizes, axis = node.constant_ints(1), one_axis(node, 2, value.rank)
     require(sizes.count(-1) <= 1, f"sizes are {list(sizes)}, at most one may be -1")
@@ -230,7 +230,7 @@ def _split_sizes(node: ForeignNode) -> Nodes:
 
 
 def _unpack(node: ForeignNode) -> Nodes:
-    value = node.input(0)
+    value = node.x
     node.require_count("num", len(node.outputs), "outputs")
     axis = resolved_axis(node.integer("axis"), value.rank)
     return _pieces(node, value, axis, (1,) * value.shape[axis])
@@ -257,7 +257,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     if node.name == "Split":
         yield from _onnx_split(node)
         return
-    x = node.input(0).shape
+    x = node.x.shape
     starts, ends = node.listed("starts", 1) or (), node.listed("ends", 2) or ()
     axes = node.listed("axes", 3) or tuple(range(len(starts)))
     steps = node.listed("steps", 4) or (1,) * len(starts)
@@ -272,11 +272,11 @@ def from_onnx(node: OnnxNode) -> Nodes:
         indices = range(x[a])[slice(lower, upper, stride)]
         start[a], shape[a], step[a] = (*indices, 0)[0], len(indices), stride
     op = Slice(tuple(start), tuple(shape), tuple(step))
-    yield from requantised(node, op, node.input(0))
+    yield from requantised(node, op, node.x)
 
 
 def _onnx_split(node: OnnxNode) -> Nodes:
-    x, axis = node.input(0), node.axis(node.integer("axis"))
+    x, axis = node.x, node.axis(node.integer("axis"))
     extent, count = x.shape[axis], len(node.outputs)
     size = -(-extent // max(1, count))
     even = tuple(min(size, extent - k * size) for k in range(count))

@@ -82,7 +82,7 @@ class _ScaledTotal(AlongAxes):
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         (read,) = self.needs(site, out)
-        x = site.inputs[0]
+        x = site.x
         elements = inputs[0][read.slices].astype(np.int64) - x.zero_point
         total = elements.sum(axis=self.axes, keepdims=True)
         scaled = multiply(total, *self._multiplier(site)) + site.output.zero_point
@@ -93,7 +93,7 @@ class _ScaledTotal(AlongAxes):
         return row_kernel(
             "total_s8",
             self.params(site),
-            in_zero=site.inputs[0].zero_point,
+            in_zero=site.x.zero_point,
             multiplier=multiplier,
             shift=shift,
             out_zero=site.output.zero_point,
@@ -101,7 +101,7 @@ class _ScaledTotal(AlongAxes):
 
     def halves(self, site: Site) -> Halves | None:
         """Sums accumulated over the rows of an image, then requantised."""
-        x = site.inputs[0]
+        x = site.x
         if x.rank != 4 or x.shape[0] != 1 or 1 not in self.axes or 3 in self.axes:
             return None
         columns = Window(x.shape[2]) if 2 in self.axes else Window(1)
@@ -116,7 +116,7 @@ class _ScaledTotal(AlongAxes):
 
     def _multiplier(self, site: Site) -> tuple[int, int]:
         count = self.count(site)
-        real = site.inputs[0].scale / site.output.scale
+        real = site.x.scale / site.output.scale
         multiplier, shift = fitting_multiplier(real, count * 255)
         if not self.MEAN:
             return multiplier, shift
@@ -198,7 +198,7 @@ def _norm(node: OnnxNode, axes: Axes) -> Nodes:
         case "ReduceLogSum":
             y = x.to(total).to(PlainLog())
         case _:
-            largest = Term(real, real.real(real.apply(ReduceMax(axes), node.input(0))))
+            largest = Term(real, real.real(real.apply(ReduceMax(axes), node.x)))
             y = (x - largest).to(PlainExp()).to(total).to(PlainLog()) + largest
     return real.result(y.value)
 
@@ -219,7 +219,7 @@ def divided_by_norm(node: OnnxNode) -> Nodes:
 
 def _layer_norm(node: OnnxNode) -> Nodes:
     """ONNX LayerNormalization, of vectors with a row each."""
-    x = node.input(0)
+    x = node.x
     shape, axis = x.shape, node.integer("axis", -1)
     require(-len(shape) <= axis < len(shape), f"axis is {axis}, rank is {len(shape)}")
     inner = shape[axis % len(shape) :]
@@ -236,13 +236,13 @@ def _layer_norm(node: OnnxNode) -> Nodes:
 def _instance_norm(node: OnnxNode) -> Nodes:
     """ONNX InstanceNormalization."""
     real = RealNodes(node)
-    y, _, _ = _standardised(real, node.input(0), (1, 2))
+    y, _, _ = _standardised(real, node.x, (1, 2))
     return real.result(_scaled(node, real, y, lambda numbers: numbers))
 
 
 def _group_norm(node: OnnxNode) -> Nodes:
     """ONNX GroupNormalization.  Before opset 21, scale and offset are those of groups."""
-    x, groups = node.input(0), node.integer("num_groups")
+    x, groups = node.x, node.integer("num_groups")
     batch, height, width, channels = x.shape
     require(
         groups > 0 and channels % groups == 0,
@@ -318,7 +318,7 @@ def _local_response(node: OnnxNode) -> Nodes:
 
 def _covers_image(op: Mean, site: Site) -> bool:
     """Whether the mean is taken over all rows and columns of images."""
-    return site.inputs[0].rank == 4 and op.axes == (1, 2)
+    return site.x.rank == 4 and op.axes == (1, 2)
 
 
 @frozen
@@ -344,7 +344,7 @@ class Mean(_ScaledTotal):
 
 def _pooled(node: OnnxNode) -> Nodes:
     """The mean of images, or of volumes, whose planes count as rows of one image."""
-    x, y = node.input(0), node.output()
+    x, y = node.x, node.y
     batch, *extents, channels = x.shape
     if len(extents) == 2:
         yield from _mean(node, (1, 2))
@@ -361,10 +361,10 @@ def _mean(node: OnnxNode, axes: Axes) -> Nodes:
     if is_real(node):
         real = RealNodes(node)
         total = real.apply(PlainSum(axes), real.input(0))
-        count = math.prod(node.input(0).shape[axis] for axis in axes)
+        count = math.prod(node.x.shape[axis] for axis in axes)
         yield from real.result(real.apply(PlainDiv(), total, real.constant(count, "count")))
     else:
-        yield node.made(Mean(axes), node.input(0))
+        yield node.made(Mean(axes), node.x)
 
 
 @frozen
@@ -387,16 +387,14 @@ def _sum(node: OnnxNode, axes: Axes) -> Nodes:
         real = RealNodes(node)
         yield from real.result(real.apply(PlainSum(axes), real.input(0)))
     else:
-        yield node.made(Sum(axes), node.input(0))
+        yield node.made(Sum(axes), node.x)
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
     if node.name == "LOCAL_RESPONSE_NORMALIZATION":
         size = 2 * node.integer("radius") + 1
         numbers = {name: node.real(name) for name in ("bias", "beta")}
-        form = onnx_form(
-            node, "LRN", node.input(0), size=size, alpha=node.real("alpha") * size, **numbers
-        )
+        form = onnx_form(node, "LRN", node.x, size=size, alpha=node.real("alpha") * size, **numbers)
         return in_shape_of_output(node, _local_response(form))
     if not is_plain_foreign(node):
         return reduction.understood(node, Mean if node.name == "MEAN" else Sum)

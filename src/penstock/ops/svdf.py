@@ -79,9 +79,9 @@ class SvdfFeature(FollowingAxes):
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         x, w = inputs
         y = site.output
-        centred = x.astype(np.int64) - site.inputs[0].zero_point
+        centred = x.astype(np.int64) - site.x.zero_point
         sums = w[out.slices[-1]].astype(np.int64) @ centred[0]
-        scaled = multiply(sums, *product_multiplier(site.inputs[0], site.inputs[1], y))
+        scaled = multiply(sums, *product_multiplier(site.x, site.inputs[1], y))
         # The zero point is added after the clamp, as in TFLite Micro.
         found = np.clip(scaled, y.dtype.lower, y.dtype.upper - 1) + y.zero_point
         return found.astype(y.dtype.value).reshape(out.shape)
@@ -95,12 +95,12 @@ class SvdfFeature(FollowingAxes):
     def kernel(self, site: Site) -> Kernel:
         y = site.output
         filters, depth = site.inputs[1].shape
-        multiplier, shift = product_multiplier(site.inputs[0], site.inputs[1], y)
+        multiplier, shift = product_multiplier(site.x, site.inputs[1], y)
         return row_kernel(
             "svdf_feature_s8",
             in_c=depth,
             out_c=filters,
-            in_zero=site.inputs[0].zero_point,
+            in_zero=site.x.zero_point,
             out_zero=y.zero_point,
             multiplier=multiplier,
             shift=shift,
@@ -161,7 +161,7 @@ class SvdfTime(OperatorDefaults):
             (x[0, :, 0, filters].astype(np.int64).T * w[filters]).sum(axis=1).reshape(-1, self.rank)
         )
         sums = wrap_int32(products.sum(axis=1) + b[units])
-        scaled = multiply(sums, *product_multiplier(site.inputs[0], site.inputs[1], site.output))
+        scaled = multiply(sums, *product_multiplier(site.x, site.inputs[1], site.output))
         found = np.clip(scaled + site.output.zero_point, -128, 127)
         return found.astype(np.int8).reshape(out.shape)
 
@@ -203,7 +203,7 @@ class SvdfTime(OperatorDefaults):
 
 def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite SVDF, with one sequence at a time."""
-    x, w, v = node.input(0), node.input(1), node.input(2)
+    x, w, v = node.x, node.input(1), node.input(2)
     op = SvdfTime(node.integer("rank"))
     before = _state_before(node, x, v)
     _check(node, before)
@@ -217,7 +217,7 @@ def from_foreign(node: ForeignNode) -> Nodes:
     b = _bias(node, before.zero_point)
     yield from _queue(SvdfFeature(before.dtype), (x, w), before, window)
     yield from _as_in_file(node.variables[STATE], window)
-    yield Made(op, (window, v, b), node.output())
+    yield Made(op, (window, v, b), node.y)
 
 
 def _real_queue(x: Value, w: Value, before: Value, window: Value) -> Nodes:
@@ -254,13 +254,13 @@ def _bias(node: ForeignNode, zero: int) -> Value:
     given = node.optional(3)
     if given is not None and not zero:
         return given
-    units, filters = node.output().elements, node.input(2).shape[0]
+    units, filters = node.y.elements, node.input(2).shape[0]
     require(filters % units == 0, f"{filters} filters, must be a multiple of the {units} outputs")
     sums = node.constant(2).astype(np.int64).reshape(units, -1).sum(axis=1)
     bias = 0 if given is None else node.constant(3).astype(np.int64)
     type = TensorType((units,), DType.INT32)
     data = Data.of(wrap_int32(bias - zero * sums).astype(np.int32))
-    return Value(f"{node.output().name}/bias", type, data)
+    return Value(f"{node.y.name}/bias", type, data)
 
 
 def _state_before(node: ForeignNode, x: Value, v: Value) -> Value:
@@ -310,7 +310,7 @@ def _check_sums(node: ForeignNode, state: Value) -> None:
     x, w, v = (node.input(k).type for k in range(3))
     scales = channel_multipliers(x, w, state.type, 1)
     require_fitting_sums(x, node.constant(1), np.zeros(w.shape[0], np.int32), 0, scales)
-    real = state.scale * v.scale / node.output().scale
+    real = state.scale * v.scale / node.y.scale
     dtype, zero = state.dtype, state.zero_point
     largest_step = max(zero - dtype.lower, dtype.upper - 1 - zero)
     most = np.abs(node.constant(2).astype(np.int64)).sum(axis=1).max() * largest_step

@@ -55,7 +55,7 @@ def table_of(results: Array) -> ElementTable:
 
 def from_onnx(node: OnnxNode) -> Nodes:
     """A table that the front end has made of Deeploy's functions of integers."""
-    yield node.made(ElementTable(node.integers("results")), node.input(0))
+    yield node.made(ElementTable(node.integers("results")), node.x)
 
 
 @frozen

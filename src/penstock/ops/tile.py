@@ -54,7 +54,7 @@ class Tile(Selection):
         return replace(self, multiples=exchanged_entries(self.multiples))
 
     def maps(self, site: Site) -> Maps:
-        return tuple(map(_repeated, site.inputs[0].shape, self.multiples))
+        return tuple(map(_repeated, site.x.shape, self.multiples))
 
 
 def _repeated(extent: int, times: int) -> AxisMap:
@@ -68,9 +68,9 @@ def from_foreign(node: ForeignNode) -> Nodes:
     if node.name in ("FILL", "ZEROS_LIKE"):
         yield from _filled(node)
         return
-    value, numbers = node.input(0), node.constant_ints(1)
+    value, numbers = node.x, node.constant_ints(1)
     if node.name == "TILE":
-        yield Made(Tile(numbers), (value,), node.output())
+        yield Made(Tile(numbers), (value,), node.y)
         return
     shape = (1,) * (len(numbers) - value.rank) + value.shape
     require(
@@ -79,19 +79,19 @@ def from_foreign(node: ForeignNode) -> Nodes:
         f"shape {list(value.shape)} does not stretch to {list(numbers)}",
     )
     multiples = tuple(wide // e if e else 1 for e, wide in zip(shape, numbers, strict=True))
-    viewed, made = reshaped(value, shape, f"{node.output().name}/input")
+    viewed, made = reshaped(value, shape, f"{node.y.name}/input")
     yield from made
-    yield Made(Tile(multiples), (viewed,), node.output())
+    yield Made(Tile(multiples), (viewed,), node.y)
 
 
 def _filled(node: ForeignNode) -> Nodes:
     """A number at every place."""
-    y = node.output()
+    y = node.y
     if node.name == "FILL":
         shape, number = node.constant_ints(0), node.input(1)
         require(number.elements == 1, f"the number has shape {list(number.shape)}")
     else:
-        shape, zero = node.input(0).shape, np.zeros((), y.dtype.value)
+        shape, zero = node.x.shape, np.zeros((), y.dtype.value)
         number = Value(f"{y.name}/zero", y.type.with_shape(()), Data.of(zero))
     viewed, made = reshaped(number, (1,) * len(shape), f"{y.name}/number")
     yield from made
@@ -99,7 +99,7 @@ def _filled(node: ForeignNode) -> Nodes:
 
 
 def from_onnx(node: OnnxNode) -> Nodes:
-    x, numbers = node.input(0), node.constant_ints(1)
+    x, numbers = node.x, node.constant_ints(1)
     if node.name == "Tile":
         require(
             len(numbers) == x.rank,
@@ -114,7 +114,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
         all(1 in (a, b) or a == b for a, b in zip(shape, wide, strict=True)),
         f"shape {list(x.shape)} does not stretch to {list(numbers)}",
     )
-    viewed, made = reshaped(x, shape, f"{node.output().name}/input")
+    viewed, made = reshaped(x, shape, f"{node.y.name}/input")
     yield from made
     multiples = tuple(b if a == 1 else 1 for a, b in zip(shape, wide, strict=True))
     yield from requantised(node, Tile(multiples), viewed)

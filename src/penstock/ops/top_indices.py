@@ -61,10 +61,10 @@ class TopIndices(FollowingAxes):
         return order[..., out.slices[-1]].astype(np.int32)
 
     def work(self, site: Site, out: Region) -> Work:
-        return Work(0, out.elements * site.inputs[0].shape[-1])
+        return Work(0, out.elements * site.x.shape[-1])
 
     def kernel(self, site: Site) -> Kernel:
-        x = site.inputs[0]
+        x = site.x
         depth = x.shape[-1]
         return row_kernel(
             "top_indices",

@@ -42,9 +42,9 @@ class Transpose(Rearrangement):
 
 
 def from_foreign(node: ForeignNode) -> Nodes:
-    rank = node.input(0).rank
+    rank = node.x.rank
     order = tuple(resolved_axis(axis, rank) for axis in node.constant_ints(1))
-    yield Made(Transpose(order), (node.input(0),), node.output())
+    yield Made(Transpose(order), (node.x,), node.y)
 
 
 @frozen
@@ -63,7 +63,7 @@ class ExchangeAxes(Rearrangement):
         return AxisGrouping(tuple((extent,) for extent in x), tuple((axis,) for axis in axes))
 
     def kernel(self, site: Site) -> Kernel:
-        x = site.inputs[0]
+        x = site.x
         *_, rows, columns, channels = x.shape
         params = members(rows=rows, columns=columns, pixel_bytes=channels * x.dtype.size_bytes)
         return Kernel("exchange_axes", params, whole_in_place=(0,))

@@ -152,14 +152,14 @@ class _Transposed(WeightedOp):
         return TensorType(y, x.dtype)
 
     def needs(self, site: Site, out: Region) -> Regions:
-        x, (n, h, c_w, _) = site.inputs[0], out.intervals
+        x, (n, h, c_w, _) = site.x, out.intervals
         rows = self.rows.needs(h, x.shape[1])
         read = Region.of(n, rows, self.columns.needs(c_w, x.shape[2]), (0, x.shape[3]))
         return read, *self.needed_constants(site, out)
 
     def affine(self, site: Site) -> Affines:
         rows, columns = self.rows.affine(), self.columns.affine()
-        channels = (0, site.inputs[0].shape[3], 0)
+        channels = (0, site.x.shape[3], 0)
         factors, extra, offset = zip((1, 0, 0), rows, columns, channels, strict=True)
         return Affine.diagonal(factors, extra, offset), *self.affine_constants(site)
 
@@ -172,7 +172,7 @@ class _Transposed(WeightedOp):
     def window_params(self, site: Site) -> Params:
         """Kernel parameters of shapes and windows."""
         return members(
-            sliding.shape_params(site.inputs[0].shape, site.output.shape),
+            sliding.shape_params(site.x.shape, site.output.shape),
             kernel_h=self.rows.size,
             kernel_w=self.columns.size,
             stride_h=self.rows.stride,
@@ -199,7 +199,7 @@ class _Transposed(WeightedOp):
 
 def _is_along_one_axis(op: _Transposed, site: Site) -> bool:
     """Whether rows, or columns, have extent 1 in the input and in the window."""
-    _, height, width, _ = site.inputs[0].shape
+    _, height, width, _ = site.x.shape
     _, rows, columns, _ = site.inputs[1].shape
     return (height, rows) == (1, 1) or (width, columns) == (1, 1)
 
@@ -224,7 +224,7 @@ class TransposeConv(ExchangedPair, _Transposed, Layer):
         w = w[out.slices[3]].astype(np.float64)
         total = np.zeros(out.shape)
         for k, l, at, source in self.meetings(x, out):  # noqa: E741
-            total[at] += (source.astype(np.float64) - site.inputs[0].zero_point) @ w[:, k, l].T
+            total[at] += (source.astype(np.float64) - site.x.zero_point) @ w[:, k, l].T
         return self.requantised(site, total, b, out)
 
     def kernel(self, site: Site) -> Kernel:
@@ -271,10 +271,10 @@ def from_foreign(node: ForeignNode) -> Nodes:
     if node.name == "CONV_3D_TRANSPOSE":
         yield from in_shape_of_output(node, _foreign_volume_nodes(node))
         return
-    w, x, y = node.input(1), node.input(2), node.output()
+    w, x, y = node.input(1), node.input(2), node.y
     for value, role in ((w, "weights"), (x, "input"), (y, "output")):
         require_rank(value.type, role, 4)
-    is_known = node.input(0).data is not None and len(node.constant_ints(0)) == y.rank
+    is_known = node.x.data is not None and len(node.constant_ints(0)) == y.rank
     extents = (node.constant_ints(0) if is_known else y.shape)[1:3]
     windows = foreign_windows(node, extents, w.shape[1:3])
     rows, columns = (
@@ -296,7 +296,7 @@ def _foreign_volume_nodes(node: ForeignNode) -> Nodes:
     x = node.input(2)
     form = volumes.foreign_form(
         node, "ConvTranspose", x, FOREIGN_ORDER, node.optional(3),
-        output_shape=node.output().shape[1:4], auto_pad="SAME_UPPER",
+        output_shape=node.y.shape[1:4], auto_pad="SAME_UPPER",
     )  # fmt: skip
     return _volume_nodes(form, x, 1, Limits.of(fused_activation(node)))
 
@@ -304,7 +304,7 @@ def _foreign_volume_nodes(node: ForeignNode) -> Nodes:
 def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX ConvTranspose.  In groups it is a convolution by flipped windows of the input with zeros
     between its rows and columns."""
-    x, groups = node.input(0), node.integer("group", 1)
+    x, groups = node.x, node.integer("group", 1)
     if x.rank == volumes.RANK:
         yield from _volume_nodes(node, x, groups)
         return
@@ -324,7 +324,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     if groups > 1:
         yield from _grouped(node, x, _grouped_weights(w, groups), rows, columns)
         return
-    x, w, made = layers.centred_layer(node.output().name, x, w)
+    x, w, made = layers.centred_layer(node.y.name, x, w)
     yield from made
     b = onnx_constants.bias(node, 2, x, w, w.shape[0])
     op = TransposeConv(rows, columns)
@@ -458,7 +458,7 @@ def _grouped_weights(w: Value, groups: int) -> Value:
 
 def _grouped(node: OnnxNode, x: Value, w: Value, rows: Spread, columns: Spread) -> Nodes:
     """A transposed convolution in groups, by weights of `_grouped_weights`."""
-    label, spreads = node.output().name, (rows, columns)
+    label, spreads = node.y.name, (rows, columns)
     for k, spread in enumerate(spreads):
         for made in _spaced(x, k + 1, spread.stride, f"{label}/spaced{k}"):
             yield made

@@ -458,7 +458,7 @@ _TYPED: Mapping[str, tuple[Plain, Lookup]] = {
 def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite's functions of one variable."""
     if node.unsigned and node.name in _OF_UNSIGNED:
-        x, y = node.input(0), node.output()
+        x, y = node.x, node.y
         return (Made(table_of(_OF_UNSIGNED[node.name](node, x.type, y.type)), (x,), y),)
     _check(node)
     if node.name in _TYPED:
@@ -499,7 +499,7 @@ def _real_gelu(node: OnnxNode) -> Nodes:
 
 
 def _check(node: ForeignNode) -> None:
-    x, y = node.input(0).type, node.output().type
+    x, y = node.x.type, node.y.type
     match node.name:
         case "HARD_SWISH" if not is_plain_foreign(node):
             require_int8(x, "input")
@@ -550,7 +550,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
     op, parameters = _of_onnx(node)
     if is_real(node):
         return real_form(node, node.name, parameters)
-    return (node.made(op, node.input(0)),)
+    return (node.made(op, node.x),)
 
 
 def _has_special_bounds(node: OnnxNode) -> bool:

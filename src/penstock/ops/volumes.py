@@ -48,7 +48,7 @@ def foreign_form(
     weights = node.constant(1)
     require_dtype(node.input(1).type, "weights", DType.FLOAT32)
     require(weights.ndim == RANK, f"weights have shape {list(weights.shape)}")
-    w = Value.constant(f"{node.output().name}/weights", weights.transpose(order))
+    w = Value.constant(f"{node.y.name}/weights", weights.transpose(order))
     steps = tuple(node.integer(f"stride_{axis}") for axis in "dhw")
     dilations = tuple(node.integer(f"dilation_{axis}_factor", 1) for axis in "dhw")
     return onnx_form(node, name, x, w, bias, strides=steps, dilations=dilations, **attributes)

@@ -307,7 +307,7 @@ def _real_transposed(p: Params, site: Site) -> Counts:
     quads = _quads(p)
     outputs = site.output.elements // p["out_c"] * quads
     taps = p["kernel_h"] * p["kernel_w"]
-    met = site.inputs[0].elements // p["in_c"] * taps * quads
+    met = site.x.elements // p["in_c"] * taps * quads
     counts = {
         "output": outputs,
         "read": outputs * p["kernel_h"],
@@ -397,7 +397,7 @@ def _resampled_reals(p: Params, site: Site) -> Counts:
 def _running(p: Params, site: Site) -> Counts:
     # These kernels accumulate over the input rows: they compute row r of the output from row r of
     # the input and row r - 1 of the output.
-    rows = row_count(site.inputs[0].shape)
+    rows = row_count(site.x.shape)
     columns = taps_inside(
         p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"], p["dilation_w"]
     )
@@ -446,7 +446,7 @@ def _transposed(p: Params, site: Site) -> Counts:
     # padding - k).  The same holds for columns.
     outputs = site.output.elements
     taps = p["kernel_h"] * p["kernel_w"]
-    products = site.inputs[0].elements // p["in_c"] * taps * p["out_c"]
+    products = site.x.elements // p["in_c"] * taps * p["out_c"]
     return {
         "output": outputs,
         "read": outputs * p["kernel_h"],
@@ -469,7 +469,7 @@ def _clamped(p: Params, site: Site) -> Counts:
 def _converted(p: Params, site: Site) -> Counts:
     # The sections are "get N", which reads an element of N bytes, and "put N", which writes one.
     elements = site.output.elements
-    sizes = site.inputs[0].dtype.size_bytes, site.output.dtype.size_bytes
+    sizes = site.x.dtype.size_bytes, site.output.dtype.size_bytes
     return {f"get {sizes[0]}": elements, f"put {sizes[1]}": elements}
 
 

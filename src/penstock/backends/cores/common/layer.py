@@ -76,7 +76,7 @@ def reference_channels_with(op: Weighted, site: Site, weights: Int64s) -> Channe
     #
     # The range holds for windows with padding, too: padding has the input's zero point as its
     # value, which is in the range of the inputs.
-    x = site.inputs[0]
+    x = site.x
     least, upper = x.dtype.lower - x.zero_point, x.dtype.upper - x.zero_point
     lower, above = reachable(weights, site.constant(2).astype(np.int64), least, upper)
     return _channels(op, site, op.multipliers(site), lower, above)
@@ -248,7 +248,7 @@ def certified_layer(
         return None
     weights = variable_weights(op, site)[order]
     bias = site.constant(2).astype(np.int64)[order]
-    bias = bias - site.inputs[0].zero_point * weights.sum(axis=1)
+    bias = bias - site.x.zero_point * weights.sum(axis=1)
     kinds, forms = channel_forms(variable_channels(op, site).only(order[outside]))
     letters = {c: kind.value for c, kind in zip(order.tolist(), found.classes, strict=True)}
     letters |= dict(zip(order[outside].tolist(), kinds, strict=True))
@@ -312,7 +312,7 @@ def separate_forms_kernel(name: str, op: FullyConnected, site: Site, weights: Ta
     # It suits layers for which no single form is proved bit-exact for all outputs.
     classes, forms = certified_forms(op, site)
     matrix = weight_matrix(op, site)
-    bias = site.constant(2).astype(np.int64) - site.inputs[0].zero_point * matrix.sum(axis=1)
+    bias = site.constant(2).astype(np.int64) - site.x.zero_point * matrix.sum(axis=1)
     outputs, depth = matrix.shape
     least, most = op.activation.bounds(site.output)
     return Kernel(

@@ -87,7 +87,7 @@ def _product(op: Mul, site: Site) -> Kernel | None:
         "mul_s8_dsp",
         params=members(
             rows,
-            zero0=site.inputs[0].zero_point,
+            zero0=site.x.zero_point,
             zero1=site.inputs[1].zero_point,
             offset=int(form.offset[0]),
             correction=int(form.correction[0]),

@@ -52,7 +52,7 @@ class ChannelGroups:
     @staticmethod
     def of(op: GroupedOp, site: Site) -> ChannelGroups:
         """Return the channel groups of an operator, with `merged` 1: each is processed alone."""
-        channels = site.inputs[0].shape[3]
+        channels = site.x.shape[3]
         depth = 1 if isinstance(op, DepthwiseConv2D) else site.inputs[1].shape[3]
         return ChannelGroups(channels // depth, depth, site.output.shape[3] * depth // channels)
 
@@ -122,7 +122,7 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     weights = packed_tile(spread[:, window_order(taps, depth)])
     if weights is None:
         return None
-    x = site.inputs[0]
+    x = site.x
     return Kernel(
         "conv2d_groups_s8_dsp",
         params=(

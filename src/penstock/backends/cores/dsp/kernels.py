@@ -152,11 +152,11 @@ def unmet_condition(op: Op, site: Site) -> str:
     Returns "" if the layer meets all conditions, and for operators other than pooling."""
     if not isinstance(op, AveragePool2D | MaxPool2D):
         return ""
-    if site.inputs[0].shape[3] < LEAST_CHANNELS:
+    if site.x.shape[3] < LEAST_CHANNELS:
         return f"at least {LEAST_CHANNELS} channels"
     if op.rows.size * op.columns.size > MOST_TAPS:
         return f"windows of at most {MOST_TAPS} elements"
-    _, height, width, _ = site.inputs[0].shape
+    _, height, width, _ = site.x.shape
     if not (op.rows.always_meets(height) and op.columns.always_meets(width)):
         return "windows of which none is entirely in the padding"
     return ""
@@ -187,13 +187,13 @@ ELEMENT_TYPES: Mapping[type[Op], ElementTypes] = {
 def dsp_kernel(op: Op, site: Site) -> Kernel | None:
     """Return the DSP kernel for an operator; None if there is none or portable C is faster."""
     match op:
-        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+        case Conv2D() if site.x.shape[3] == site.inputs[1].shape[3]:
             return _one_pixel(op, site) or _convolution(op, site)
-        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+        case DepthwiseConv2D() if site.x.shape[3] == 1:
             return _convolution(op, site)
         case Conv2D():
             return _grouped(op, site)
-        case DepthwiseConv2D() if op.multiplier > 1 or site.inputs[0].shape[3] < QUAD:
+        case DepthwiseConv2D() if op.multiplier > 1 or site.x.shape[3] < QUAD:
             return _grouped(op, site)
         case DepthwiseConv2D():
             return _depthwise(op, site)
@@ -260,7 +260,7 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     #
     # Returns None if the weights cannot be packed (`packed_tile`): the weights a and b of
     # two channels become a 16-bit number a + 256 b, which overflows if both are -128.
-    x, outputs = site.inputs[0], len(channels)
+    x, outputs = site.x, len(channels)
     packed = _packed(op, site, channels, most_outside=outputs)
     if packed is None:
         return None
@@ -327,7 +327,7 @@ def _tap_order(op: Conv2D | DepthwiseConv2D, site: Site) -> Int64s:
     # All groups of four elements of a row come first, row by row, then the remaining elements of
     # all rows.  In a group, the order is 0, 2, 1, 3: bytes 0 and 2 are widened together, then 1 and
     # 3.
-    return window_order(op.rows.size, op.columns.size * site.inputs[0].shape[3])
+    return window_order(op.rows.size, op.columns.size * site.x.shape[3])
 
 
 def _constant_pixel(op: Conv2D | DepthwiseConv2D, site: Site) -> NDArray[np.int8]:
@@ -354,7 +354,7 @@ def direct_kernel(op: Op, site: Site) -> Kernel | None:
     """Return a convolution kernel that needs no scratch, because it copies no windows of its input.
 
     Returns None for other operators, and for convolutions that the kernel does not support."""
-    if isinstance(op, Conv2D) and site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+    if isinstance(op, Conv2D) and site.x.shape[3] == site.inputs[1].shape[3]:
         return _direct(op, site)
     return None
 
@@ -365,7 +365,7 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
     # the number of input channels is not a multiple of four, if the window has more than
     # `MOST_RUNS` taps, if the requantisation is not proved bit-exact, or if the weights cannot be
     # packed in pairs (`packed_tile`).
-    x, outputs = site.inputs[0], site.output.shape[3]
+    x, outputs = site.x, site.output.shape[3]
     taps_count = op.rows.size * op.columns.size
     if x.shape[3] % QUAD or taps_count > MOST_RUNS:
         return None
@@ -422,7 +422,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 
     Returns None if the layer has fewer than four input channels or more than `MOST_DEPTHWISE_TAPS`
     taps, or if the kernel's requantisation is not proved bit-exact."""
-    x = site.inputs[0]
+    x = site.x
     count = op.rows.size * op.columns.size
     if x.shape[3] < QUAD or count > MOST_DEPTHWISE_TAPS:
         return None

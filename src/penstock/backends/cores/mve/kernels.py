@@ -143,9 +143,9 @@ def mve_kernel(op: Op, site: Site) -> Kernel | None:
 @for_element_types(INT8_OPERATORS)
 def _with_vectors(op: Op, site: Site) -> Kernel | None:
     match op:
-        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+        case Conv2D() if site.x.shape[3] == site.inputs[1].shape[3]:
             return _convolution(op, site)
-        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+        case DepthwiseConv2D() if site.x.shape[3] == 1:
             return _convolution(op, site)
         case DepthwiseConv2D():
             return _depthwise(op, site)
@@ -190,7 +190,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     # Requires that each output channel reads all input channels: an ordinary convolution, or a
     # depthwise one of a single input channel.  Returns None if the kernel's requantisation is not
     # proved bit-exact.
-    x, outputs = site.inputs[0], site.output.shape[3]
+    x, outputs = site.x, site.output.shape[3]
     found = _layer(op, site, np.arange(outputs))
     if found is None:
         return None
@@ -244,7 +244,7 @@ def _gather_instructions(
     images, height, width, _ = site.output.shape
     if strip_columns:
         copies = images * height * op.rows.size * strip_columns
-        return instructions.gathered_strips(copies, site.inputs[0].shape[3])
+        return instructions.gathered_strips(copies, site.x.shape[3])
     return instructions.gathered_windows(images * height * width, op.rows.size, steps)
 
 
@@ -253,7 +253,7 @@ def _strip_columns(op: Conv2D | DepthwiseConv2D, site: Site) -> int:
     # A strip is a copy, with padding, of the input that the windows of one output row read.  The
     # kernel uses strips if neighbouring windows overlap, columns are not dilated, a pixel fills at
     # least a vector of 16 bytes, and a strip has at most `MOST_STRIP_BYTES` bytes.
-    channels = site.inputs[0].shape[3]
+    channels = site.x.shape[3]
     columns = (site.output.shape[2] - 1) * op.columns.stride + op.columns.size
     shared = op.columns.dilation == 1 and op.columns.size > op.columns.stride
     small = columns * op.rows.size * channels <= MOST_STRIP_BYTES
@@ -285,7 +285,7 @@ def _inner_range(window: Window, extent: int) -> tuple[int, int]:
 def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     """The depthwise kernel for 3x3 windows; None if it does not support the layer."""
     # The kernel computes sixteen channels of a pixel, or eight channels of two pixels, at a time.
-    x = site.inputs[0]
+    x = site.x
     channels, together = x.shape[3], _pixels_together(op, site)
     if not together:
         return None
@@ -324,7 +324,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
 def _pixels_together(op: DepthwiseConv2D, site: Site) -> int:
     """The number of pixels that the depthwise kernel computes together."""
     # It is 2 for eight channels, 1 for sixteen or more, and 0 for layers that are not supported.
-    channels = site.inputs[0].shape[3]
+    channels = site.x.shape[3]
     if op.multiplier != 1 or op.rows.size != 3 or op.columns.size != 3:
         return 0
     if channels == EIGHT and op.columns.stride == 1:
@@ -361,7 +361,7 @@ def _runs(op: DepthwiseConv2D, site: Site) -> int:
     windows are all inside the input, and only increments them for the others.  For a pixel whose
     window reaches into the padding, it computes them anew."""
     images, height, width, _ = site.output.shape
-    _, rows, columns, _ = site.inputs[0].shape
+    _, rows, columns, _ = site.x.shape
     top, bottom = _inner_range(op.rows, rows)
     left, right = _inner_range(op.columns, columns)
     inner_rows = max(0, min(height, bottom) - top)

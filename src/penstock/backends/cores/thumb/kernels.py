@@ -40,9 +40,9 @@ MOST_WEIGHT_SUM = 2**24
 def thumb_kernel(op: Op, site: Site) -> Kernel | None:
     """Return the Thumb kernel for an operator; None if there is none."""
     match op:
-        case Conv2D() if site.inputs[0].shape[3] == site.inputs[1].shape[3]:
+        case Conv2D() if site.x.shape[3] == site.inputs[1].shape[3]:
             return _convolution(op, site)
-        case DepthwiseConv2D() if site.inputs[0].shape[3] == 1:
+        case DepthwiseConv2D() if site.x.shape[3] == 1:
             return _convolution(op, site)
         case DepthwiseConv2D():
             return _depthwise(op, site)
@@ -75,7 +75,7 @@ def _layer(op: LayerOp, site: Site) -> ThumbLayer | None:
     weights, channels = variable_weights(op, site), variable_channels(op, site)
     if np.abs(weights).sum(axis=1).max() >= MOST_WEIGHT_SUM:
         return None
-    bias = site.constant(2).astype(np.int64) - site.inputs[0].zero_point * weights.sum(axis=1)
+    bias = site.constant(2).astype(np.int64) - site.x.zero_point * weights.sum(axis=1)
     outputs = channels.outputs(channels.lower[:, None])[:, 0]
     classes = "".join(each.value for each in found.classes)
     return ThumbLayer(weights, bias, form, [not row.any() for row in weights], outputs, classes)
@@ -87,7 +87,7 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     # single input channel.  Returns None if the kernel's requantisation is not proved bit-exact, if
     # a channel's weights are too large (`_layer`), or if the sum of the products of two taps may
     # exceed 16 bits.
-    x = site.inputs[0]
+    x = site.x
     layer = _layer(op, site)
     if layer is None:
         return None
@@ -143,7 +143,7 @@ def _row_and_gather_cycles(op: Conv2D | DepthwiseConv2D, site: Site) -> float:
     """The cycles of a convolution that are not counted per pair of pixels."""
     # They are a constant per output row, plus the cycles of gathering window rows column by column.
     # The kernel gathers rows that extend into the padding, and rows of dilated windows.
-    x, (images, height, width, _) = site.inputs[0].shape, site.output.shape
+    x, (images, height, width, _) = site.x.shape, site.output.shape
     (_, lower), (_, upper) = _contiguous_columns(op.columns, x[2])
     inner = max(0, min(width, upper) - lower)
     inside = sum(
@@ -163,7 +163,7 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     Returns None if the channel multiplier is not 1, if there are more than `MOST_TAPS` taps, if the
     kernel's requantisation is not proved bit-exact, or if dot products may exceed int32 (`_layer`).
     """
-    x = site.inputs[0]
+    x = site.x
     count = op.rows.size * op.columns.size
     if op.multiplier != 1 or count > MOST_TAPS:
         return None
@@ -198,8 +198,8 @@ def _address_computations(op: DepthwiseConv2D, site: Site) -> int:
     # entirely inside the input, or all but the last of them if their number is odd.  For example,
     # if 5 of 7 windows are inside, the run has 4 pixels.  The kernel computes the addresses for 4
     # of the 7 pixels: the first one of the run, and the three that are not in the run.
-    (_, left), (_, right) = inner_columns(op.columns, site.inputs[0].shape[2])
-    (_, top), (_, bottom) = inner_columns(op.rows, site.inputs[0].shape[1])
+    (_, left), (_, right) = inner_columns(op.columns, site.x.shape[2])
+    (_, top), (_, bottom) = inner_columns(op.rows, site.x.shape[1])
     images, height, width, _ = site.output.shape
     run = max(0, min(right, width) - left) // 2 * 2
     return images * (height * width - max(0, run - 1) * max(0, min(bottom, height) - top))

@@ -24,6 +24,7 @@ from penstock_nvdla.sizes import traffic_of_convolution
 from penstock_nvdla.timing import layer_timing
 
 PARTS = (2, 3, 4, 6, 8, 12)  # The numbers of layers into which a convolution may be divided.
+MOST_PACKS = 3  # The packs of channels whose cycles are compared; the others take as long.
 
 
 def overlapping(layers: Sequence[ConvolutionLayer]) -> tuple[ConvolutionLayer, ...]:
@@ -64,9 +65,10 @@ def divided(
 def divided_cycles(
     convolution: Convolution, table_bytes: int, packs: int, *, through_y: bool
 ) -> int:
-    """Return the cycles of the layers of `divided`, for as many convolutions as there are packs, in
-    the sum of those with their input in each of the memories."""
-    layers = divided(convolution, table_bytes, packs, through_y=through_y) * packs
+    """Return the cycles of the layers of `divided`, for as many convolutions as there are packs but
+    at most `MOST_PACKS`, in the sum of those with their input in each of the memories."""
+    layers = divided(convolution, table_bytes, packs, through_y=through_y)
+    layers *= min(packs, MOST_PACKS)
     return _cycles(layers, table_bytes, through_y=through_y)
 
 
@@ -78,32 +80,37 @@ def _quickest(convolution: Convolution, table_bytes: int, packs: int, through_y:
     if split.weights is not ResidentWeights.ALL:
         return split
 
-    def cycles(one: BankSplit) -> tuple[int, int]:
-        layers = hardware_layers(convolution, one) * packs
-        return _cycles(layers, table_bytes, through_y=through_y), len(layers)
+    def layers(one: BankSplit) -> tuple[ConvolutionLayer, ...]:
+        return hardware_layers(convolution, one) * min(packs, MOST_PACKS)
 
     late = convolution.hardware.memory.latency_cycles >= LATE_CYCLES
-    parts = [part for part in PARTS if late and part <= convolution.out_height]
-    rows = (-(-height // part) + split.overlap for part in parts)
-    fewer = (
-        replace(split, rows=some, data_banks=demand.data_banks(some))
-        for some in rows
-        if some <= split.rows
-    )
-    return min((split, *fewer), key=cycles)
+    best, least = split, _cycles(layers(split), table_bytes, through_y=through_y) if late else 0
+    for part in PARTS:
+        rows = -(-height // part) + split.overlap
+        if late and part <= convolution.out_height and rows <= split.rows:
+            one = replace(split, rows=rows, data_banks=demand.data_banks(rows))
+            taken = _cycles(layers(one), table_bytes, through_y=through_y)
+            if taken < least:
+                best, least = one, taken
+            elif overlapping(layers(one)):
+                break  # nor do more layers take fewer cycles
+    return best
 
 
 def _cycles(layers: tuple[ConvolutionLayer, ...], table_bytes: int, *, through_y: bool) -> int:
     """The cycles of consecutive layers, in the sum of those with their input in each memory."""
     chip, found, overlap = layers[0].hardware, 0, overlapping(layers)
+    every = [
+        (replace(layer, through_y=True) if through_y else layer, replace(moved, table=table_bytes))
+        for layer in overlap or layers
+        for moved in (traffic_of_convolution(layer, chip.memory_atom_bytes),)
+    ]
     for inside in (False, True)[: 1 + (chip.sram is not None)]:
         before = None
-        for layer in overlap or layers:
-            moved = traffic_of_convolution(layer, chip.memory_atom_bytes)
-            moved = replace(moved, table=table_bytes)
-            used, sram_bytes = replace(layer, through_y=through_y), moved.features * inside
+        for layer, moved in every:
+            sram_bytes = moved.features * inside
             taken, _, before = layer_timing(
-                chip, used, moved, sram_bytes, before if overlap else None
+                chip, layer, moved, sram_bytes, before if overlap else None
             )
             found += taken
     return found

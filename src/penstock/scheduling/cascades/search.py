@@ -7,7 +7,7 @@ peak live bytes and estimated time, over several stripe heights and memory assig
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from heapq import merge
@@ -246,15 +246,18 @@ def _chosen_proposals(
         return whole_proposals(builder, orders, options)
     every: list[Proposal] = []
     nominal: list[Proposal] = []  # as if all memories were as fast as `searches` assume
+    first = replace(problem, memories=replace(memories, tensors=memories.tensors[:1]))
     for order in orders:
         source = _candidates(problem, order, searches if memories.uniform else {})
         every += _proposals(problem, order, source, limit_bytes)
+        found: Iterable[Proposal] = ()
         if searches and not memories.uniform:
-            nominal += _proposals(problem, order, searches[order].candidates, limit_bytes)
+            found = tuple(_proposals(problem, order, searches[order].candidates, limit_bytes))
+            nominal += found
         if len(memories.tensors) > 1:  # for networks that do not fit the secondary memories
-            first = replace(problem, memories=replace(memories, tensors=memories.tensors[:1]))
-            alone = _uniform_searches(first, (order,), limit_bytes)
-            every += _proposals(problem, order, _candidates(first, order, alone), limit_bytes)
+            if not first.memories.uniform:  # else these are the searches above
+                found = _proposals(problem, order, _candidates(first, order, {}), limit_bytes)
+            every += found
     chosen = near_frontier(every, _peak_and_time, options.slack)
     if nominal:  # their times leave out accesses to slow memories
         several = len(memories.tensors) > 1

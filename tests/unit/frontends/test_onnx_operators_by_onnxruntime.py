@@ -1172,6 +1172,20 @@ def test_blocks_of_channels_that_a_transpose_spreads_over_pixels(
     assert judged(raw, tmp_path).failure is None
 
 
+@pytest.mark.parametrize("scale", [0.05, 0.06])
+def test_blocks_of_channels_with_quantised_tensors_between(scale: float, tmp_path: Path) -> None:
+    """As onnxruntime quantises such nodes; with another scale, elements change between them."""
+    model = Model()
+    x = model.node("Conv", model.input(1, 2, 3, 5), model.weights(12, 2, 1, 1), scale=0.05)
+    six = model.constant(np.array([1, 3, 2, 2, 3, 5], np.int64))
+    x = model.node("Reshape", x, six, scale=0.05)
+    x = model.node("Transpose", x, perm=[0, 1, 4, 2, 5, 3], scale=scale)
+    four = model.constant(np.array([1, 3, 6, 10], np.int64))
+    raw = model.raw(model.node("Reshape", x, four, scale=scale))
+    assert ("DepthToSpace" in kinds(graph_of(raw))) == (scale == 0.05)
+    assert judged(raw, tmp_path).failure is None
+
+
 @pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Hardmax"])
 @pytest.mark.parametrize("axis", [0, 1, -2, 2])
 def test_vectors_of_old_opsets_along_several_axes(name: str, axis: int, tmp_path: Path) -> None:

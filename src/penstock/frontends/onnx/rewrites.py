@@ -3,6 +3,8 @@
 1. Nodes whose inputs are constant become constants, and nodes that nobody reads vanish.
 2. An operator on int8 with scales as inputs (QLinearConv, ..) becomes the floating-point operator
    between DequantizeLinear and QuantizeLinear.
+   Around a Transpose that spreads blocks of channels over pixels, what is quantised as it
+   was before is not quantised again.
 3. A division by a number becomes a product where that is exact, or quantised next.  A reduction
    that drops axes keeps them, and Gather at a single index takes a list of one, followed by
    Squeeze.  An element of a sequence of parts becomes a Slice, and a Transpose that
@@ -29,7 +31,7 @@ from penstock.errors import UnsupportedError
 from penstock.frontends.onnx.element_types import REAL, element_types
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import along, folded, listed_axes, whole, wrong
-from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
+from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, MOVING, QUANTISE
 from penstock.frozen import frozen
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
@@ -41,6 +43,7 @@ def rewritten(file: File) -> File:
     for rewrite in (
         folded_constants,
         _real_operators,
+        _quantised_once,
         _plain_forms,
         _explicit_zeros,
         _folded_norms,
@@ -204,6 +207,39 @@ def _named(node: FileNode, position: int, *, optional: bool = False) -> str:
     if optional:
         return ""
     raise wrong(node, f"input {position} is missing, there are {len(node.inputs)}")
+
+
+def _quantised_once(file: File) -> File:
+    """Rewrite 2, around Transposes that spread channels, where quantisation returns the elements of
+    which it was given the numbers."""
+    spreads = [n for n in file.nodes if n.attributes.get("perm") in _SHUFFLES]
+    spread = {name for node in spreads for name in (*node.inputs, *node.outputs)}
+    held: dict[str, tuple[Array, ...]] = {}  # by name of real numbers: scale and zero point
+    moved: dict[str, str] = {}  # by name of elements: the real numbers of which they are made
+    same: dict[str, str] = {}
+    nodes: list[FileNode] = []
+    for node in file.nodes if spreads else ():
+        if not node.graphs:
+            node = replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
+        nodes.append(node)
+        x, *others = node.inputs or ("",)
+        parts = tuple(file.constants[name] for name in others if name in file.constants)
+        if node.name == QUANTISE and x in held and _are_equal(parts, held[x]):
+            moved[node.outputs[0]] = x
+        elif node.name == DEQUANTISE and len(parts) == 2 and parts[0].size == parts[1].size == 1:
+            held[node.outputs[0]] = parts
+            real = moved.get(x, x)
+            is_same = _are_equal(parts, held.get(real, ()))
+            if is_same and not spread.isdisjoint((*node.outputs, real)):
+                same[node.outputs[0]] = real
+        elif node.name in MOVING and x in held:
+            held |= dict.fromkeys(node.outputs, held[x])
+    return living(replace(file, nodes=tuple(nodes))) if spreads else file
+
+
+def _are_equal(a: Sequence[Array], b: Sequence[Array]) -> bool:
+    """Whether scale and zero point have the same values, and the zero points one type."""
+    return [(x.dtype, x.tolist()) for x in a] == [(x.dtype, x.tolist()) for x in b]
 
 
 def _plain_forms(file: File) -> File:

@@ -131,7 +131,8 @@ def _axis_taps(n: Term, extent: int, mode: str) -> Iterator[_Tap]:
     x = raised * ((extent - 1) / 2) if align else raised * (extent / 2) - 0.5
     if mode == "nearest":
         x = x.to(Round())
-    x = _inside(x, extent, padding, align)
+    if mode != "cubic":  # whose taps are brought inside one by one
+        x = _inside(x, extent, padding, align)
     if mode == "nearest":
         yield _bounded(x, None, extent, padding, align)
         return

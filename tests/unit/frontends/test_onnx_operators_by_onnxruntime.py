@@ -1203,3 +1203,17 @@ def test_a_long_axis_is_resized_at_exact_positions() -> None:
     x = reals(1, 1, 3465, 2)
     found = run_graph(graph, {graph.inputs[0].name: x})[graph.outputs[0].name]
     np.testing.assert_allclose(found.ravel(), x[0, 0, 1732], rtol=1e-6)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_images_are_sampled_outside_of_their_borders(
+    mode: str, padding: str, align: int, tmp_path: Path
+) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 16]>
+        net (float[1,2,5,7] x, float[1,3,4,2] at) => (float[1,2,3,4] y)
+        {{ y = GridSample <mode = "{mode}", padding_mode = "{padding}", align_corners = {align}>
+           (x, at) }}"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    assert judged(raw, tmp_path).failure is None

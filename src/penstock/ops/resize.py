@@ -202,7 +202,8 @@ class Resample(ExchangedPair, OperatorDefaults):
 def from_onnx_resize(node: OnnxNode) -> Nodes:
     """ONNX Resize and Upsample in mode linear (or bilinear) or cubic."""
     x, mode = node.x, node.text("mode", "nearest")
-    require_rank(x.type, "input", 4)
+    if x.rank != 4:
+        raise node.unsupported(f"input has {x.rank} axes, must have 4")
     if node.integer("antialias"):
         raise node.unsupported("antialias is 1, must be 0")
     axes = resized_axes(node)
@@ -503,7 +504,8 @@ def _nearest(extent: int, outputs: int, sampling: Sampling) -> ListedMap:
 
 def from_onnx(node: OnnxNode) -> Nodes:
     x, mode = node.x, node.text("mode", "nearest")
-    require_rank(x.type, "input", 4)
+    if x.rank != 4:
+        raise node.unsupported(f"input has {x.rank} axes, must have 4")
     require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
     is_crop = node.text("coordinate_transformation_mode", "half_pixel") == CROP
     if is_real(node) and (mode != "nearest" or is_crop):

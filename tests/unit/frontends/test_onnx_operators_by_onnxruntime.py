@@ -1217,3 +1217,25 @@ def test_images_are_sampled_outside_of_their_borders(
            (x, at) }}"""
     raw = onnx.parser.parse_model(text).SerializeToString()
     assert judged(raw, tmp_path).failure is None
+
+
+@pytest.mark.parametrize("parameters", ['"", factors', '"", "", sizes'])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("where", ["half_pixel", "align_corners", "asymmetric"])
+def test_volumes_are_resized(parameters: str, mode: str, where: str, tmp_path: Path) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 13]>
+        net (float[1,2,3,4,5] x) => (float[1,2,6,8,5] y)
+        <float[5] factors = {{1.0, 1.0, 2.0, 2.0, 1.0}}, int64[5] sizes = {{1, 2, 6, 8, 5}}>
+        {{ y = Resize <mode = "{mode}", coordinate_transformation_mode = "{where}",
+                      nearest_mode = "floor"> (x, {parameters}) }}"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    assert judged(raw, tmp_path).failure is None
+
+
+def test_volumes_of_one_ratio_are_not_resized() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 18]>
+        net (float[1,2,3,4,5] x) => (float[1,2,6,8,10] y) <int64[3] sizes = {6, 8, 10}>
+        { y = Resize <axes = [2, 3, 4], keep_aspect_ratio_policy = "not_larger">
+              (x, "", "", sizes) }"""
+    with pytest.raises(UnsupportedError, match="input has 5 axes, must have 4"):
+        graph_of(onnx.parser.parse_model(text).SerializeToString())

@@ -32,6 +32,7 @@ from penstock.frontends.onnx import (
     pooled_indices,
     qonnx,
     recurrent_steps,
+    resized_volumes,
 )
 from penstock.frontends.onnx.definitions import Define, Definition, Shapes
 from penstock.frontends.onnx.element_types import element_types
@@ -52,6 +53,7 @@ OURS: Mapping[str, Define] = {
     **computed_weights.DEFINITIONS,
     **pooled_indices.DEFINITIONS,
     **flat_vectors.DEFINITIONS,
+    **resized_volumes.DEFINITIONS,
     **qonnx.DEFINITIONS,
 }
 MOST_ROUNDS = 64  # Definitions that use functions, or need the shapes that others yield.
@@ -68,6 +70,7 @@ def defined_names() -> tuple[str, ...]:
         *computed_weights.DEFINITIONS,
         *pooled_indices.FORMS,
         *flat_vectors.FORMS,
+        *resized_volumes.FORMS,
         *qonnx.DEFINITIONS,
     )
     return (*(name for name in OURS if name not in forms), *qonnx.NAMES)
@@ -127,6 +130,7 @@ def _is_standard(
         and flat_vectors.is_standard(node, file)
         and gathered_tables.is_standard(node, file)
         and recurrent_steps.is_standard(node, file)
+        and resized_volumes.is_standard(node, file)
         and integer_functions.is_standard(node, file, types)
     )
 

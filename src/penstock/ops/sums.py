@@ -235,22 +235,23 @@ def _layer_norm(node: OnnxNode) -> Nodes:
 
 def _instance_norm(node: OnnxNode) -> Nodes:
     """ONNX InstanceNormalization."""
-    real = RealNodes(node)
-    y, _, _ = _standardised(real, node.x, (1, 2))
-    return real.result(_scaled(node, real, y, lambda numbers: numbers))
+    real, x = RealNodes(node), node.x
+    images = real.reshape(x, (x.shape[0], -1, *x.shape[-2:]))
+    y, _, _ = _standardised(real, images, (1, 2))
+    return real.result(real.reshape(_scaled(node, real, y, lambda numbers: numbers), x.shape))
 
 
 def _group_norm(node: OnnxNode) -> Nodes:
     """ONNX GroupNormalization.  Before opset 21, scale and offset are those of groups."""
     x, groups = node.x, node.integer("num_groups")
-    batch, height, width, channels = x.shape
+    batch, *_, channels = x.shape
     require(
         groups > 0 and channels % groups == 0,
         f"num_groups is {groups}, there are {channels} channels",
     )
     count = channels // groups
     real = RealNodes(node)
-    y, _, _ = _standardised(real, real.reshape(x, (batch, height * width, groups, count)), (1, 3))
+    y, _, _ = _standardised(real, real.reshape(x, (batch, -1, groups, count)), (1, 3))
     y = real.reshape(y, x.shape)
     times = count if node.opset < 21 else 1
     return real.result(_scaled(node, real, y, lambda numbers: np.repeat(numbers, times)))

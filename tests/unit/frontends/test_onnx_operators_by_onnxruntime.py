@@ -1223,10 +1223,10 @@ def test_images_are_sampled_outside_of_their_borders(
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("where", ["half_pixel", "align_corners", "asymmetric"])
 def test_volumes_are_resized(parameters: str, mode: str, where: str, tmp_path: Path) -> None:
-    text = f"""<ir_version: 8, opset_import: ["" : 13]>
+    text = f"""<ir_version: 8, opset_import: ["" : 18]>
         net (float[1,2,3,4,5] x) => (float[1,2,6,8,5] y)
         <float[5] factors = {{1.0, 1.0, 2.0, 2.0, 1.0}}, int64[5] sizes = {{1, 2, 6, 8, 5}}>
-        {{ y = Resize <mode = "{mode}", coordinate_transformation_mode = "{where}",
+        {{ y = Resize <mode = "{mode}", keep_aspect_ratio_policy = "stretch", coordinate_transformation_mode = "{where}",
                       nearest_mode = "floor"> (x, {parameters}) }}"""
     raw = onnx.parser.parse_model(text).SerializeToString()
     assert judged(raw, tmp_path).failure is None
@@ -1239,3 +1239,17 @@ def test_volumes_of_one_ratio_are_not_resized() -> None:
               (x, "", "", sizes) }"""
     with pytest.raises(UnsupportedError, match="input has 5 axes, must have 4"):
         graph_of(onnx.parser.parse_model(text).SerializeToString())
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3, 2, 5), (1, 4, 3, 5), (1, 4, 7)])
+@pytest.mark.parametrize("operator", ["Instance", "Batch", "Group"])
+def test_normalisations_of_volumes(operator: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    extents = ",".join(map(str, shape))
+    inputs = "x, factor, offset" + (", offset, factor" if operator == "Batch" else "")
+    groups = "<num_groups = 2>" if operator == "Group" else ""
+    text = f"""<ir_version: 10, opset_import: ["" : 21]> net (float[{extents}] x) =>
+        (float[{extents}] y) <float[4] factor = {{1.5, 0.5, 2.0, 1.0}},
+                              float[4] offset = {{0.5, -0.1, 0.2, 0.0}}>
+        {{ y = {operator}Normalization {groups} ({inputs}) }}"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    assert judged(raw, tmp_path).failure is None

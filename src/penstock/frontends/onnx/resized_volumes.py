@@ -15,7 +15,6 @@ from penstock.frontends.onnx.file import File, FileNode
 
 FORMS = ("Resize", "Upsample")  # Operators of which only some forms are defined.
 RANK = 5
-_JOINT = ("axes", "keep_aspect_ratio_policy")  # Attributes that concern several axes.
 
 
 def is_standard(node: FileNode, file: File) -> bool:
@@ -26,8 +25,12 @@ def is_standard(node: FileNode, file: File) -> bool:
 
 def _resized(new: Definition) -> bool:
     shape, made = new.shapes.get(new.given(0)), new.shapes.get(new.node.outputs[0])
-    mode = new.node.attributes.get("coordinate_transformation_mode")
-    is_joint = mode == "tf_crop_and_resize" or not new.node.attributes.keys().isdisjoint(_JOINT)
+    given = new.node.attributes
+    is_joint = (
+        given.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+        or given.get("keep_aspect_ratio_policy", "stretch") != "stretch"
+        or "axes" in given
+    )
     if shape is None or made is None or shape[:2] != made[:2] or is_joint:
         return False
     images, channels, depth, *_ = shape

@@ -19,7 +19,7 @@ from rich.table import Table
 from benchmarks.entry import console, entry
 from benchmarks.shared import Shared, find_shared
 from penstock import api
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.ladder import run_point
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.scheduling.options import Options

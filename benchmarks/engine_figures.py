@@ -36,7 +36,7 @@ from benchmarks.points import spread
 from benchmarks.shared import find_shared
 from penstock import api, execution
 from penstock.errors import PenstockError, UsageError
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.pipeline.compilation import Compilation, compile_request, with_point
 from penstock.pipeline.placing import PlacedPoint
 

@@ -39,7 +39,7 @@ from penstock.errors import UnsupportedError
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
-from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Interval, Region
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.concatenation import Concatenation

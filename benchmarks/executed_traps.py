@@ -21,7 +21,7 @@ from benchmarks.entry import entry
 from benchmarks.executed_cases import Executed, executed
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.ops.resize import ResizeNearest
 
 ROWS = 2

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.ir.op import Croppable
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 

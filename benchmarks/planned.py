@@ -8,7 +8,7 @@ from time import perf_counter
 
 from benchmarks.figures import TARGET
 from penstock import api
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.graphs import read, simplify
 from penstock.pipeline.placing import PlacedPoint, place

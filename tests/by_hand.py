@@ -9,8 +9,7 @@ import numpy as np
 from available import compiled
 from penstock.codegen.c_program import generate
 from penstock.codegen.names import c_prefix
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.pipeline.compilation import Compilation
 from penstock.simulators.machine import Machine
 from programs import Example

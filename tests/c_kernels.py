@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.small_tensors import Sample
 from c_header import RUNTIME, header
 from penstock.ir.op import Kernel, row_axis, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Region, TensorType
 
 Bytes = NDArray[np.uint8]
 POISON = 0xA5

@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import row_axis, row_count
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 
 Point = tuple[int, int]
 """Peak of live bytes, and call overhead in cycles."""

@@ -11,8 +11,7 @@ from hypothesis import settings
 
 from benchmarks.small_tensors import Sample
 from penstock.ir.op import Site, row_before
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 
 SAMPLES: tuple[tuple[str, Sample], ...] = tuple(
     (f"{path.stem}-{k}", sample)

@@ -10,8 +10,7 @@ from c_kernels import Layout, View, ring_of, row_region, rows_as_bytes, rows_of,
 from c_kernels import whole as whole_layout
 from found import elements
 from penstock.ir.op import Kernel, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Region, TensorType
 from strategies import intervals
 
 

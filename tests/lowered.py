@@ -10,8 +10,7 @@ from found import elements
 from penstock.backends.accelerator import Accelerator
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.pipeline.assignment import assign_engines
 from penstock.pipeline.choosing import choose
 from penstock.pipeline.compilation import Compilation

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.small_tensors import Operand, bias, int8, sample, weights
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import Interval, Region, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from penstock.frontends.builder import GraphBuilder
     from penstock.ir.affine import Affine
     from penstock.ir.graph import Graph
-    from penstock.ir.region import Region
+    from penstock.ir.tensor import Region
     from penstock.scheduling.options import Options
 
     __version__: str
@@ -90,7 +90,7 @@ _MODULES = {
     "penstock.frontends.builder": ("GraphBuilder",),
     "penstock.ir.affine": ("Affine",),
     "penstock.ir.graph": ("Graph",),
-    "penstock.ir.region": ("Region",),
+    "penstock.ir.tensor": ("Region",),
     "penstock.scheduling.options": ("Options",),
 }  # fmt: skip
 

@@ -50,7 +50,7 @@ from penstock.hardware.load import load_target
 from penstock.hardware.target import MemoryRegion, Target
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Graph, Value
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.memory.place import place
 from penstock.pipeline.search import cost_model_and_memories, schedule
 from penstock.pipeline.stated_schedules import as_stated, costed_schedule, stated_schedule

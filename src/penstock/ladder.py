@@ -20,8 +20,7 @@ from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ground_truth import against_goldens, as_recorded, unknown
 from penstock.hops import Hops
 from penstock.ir.graph import Graph, Value
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.pipeline.compilation import Compilation, stack_error
 from penstock.pipeline.emission import lower_point
 from penstock.pipeline.placing import PlacedPoint, located_at

@@ -110,8 +110,7 @@ from penstock.ir.element_types import ElementTypes
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import ConstantPrefetch, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (
     Address,

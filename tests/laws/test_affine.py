@@ -25,8 +25,7 @@ from hypothesis import strategies as st
 
 from benchmarks.small_tensors import Sample
 from found import SAMPLES, elements, every_sample, few, inputs_of, with_before
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from strategies import regions, seeds
 
 TRIES = 64

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from found import SAMPLES
 from penstock.errors import UsageError
 from penstock.ir.affine import Affine, Number
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from strategies import regions
 
 wholes = st.integers(0, 4)

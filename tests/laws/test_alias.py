@@ -8,7 +8,7 @@ from hypothesis import given
 from benchmarks.small_tensors import Sample
 from found import SAMPLES, few, inputs_of
 from penstock.ir.op import Work
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from strategies import seeds
 
 every_alias = pytest.mark.parametrize(

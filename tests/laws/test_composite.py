@@ -20,8 +20,7 @@ from penstock.backends.partition import partition
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, whole_work
 from penstock.ir.op import Site, Work
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType
+from penstock.ir.tensor import Array, Data, DType, Region
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add
 from penstock.ops.convolutions import Conv2D

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.small_tensors import Sample
 from found import SAMPLES, few, inputs_of
 from penstock.ir.op import Croppable, Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import Data
+from penstock.ir.tensor import Data, Region
 from strategies import intervals, seeds
 
 CASES = [

@@ -20,7 +20,7 @@ from penstock.ir.exchange import (
     is_image,
 )
 from penstock.ir.op import Op, Site
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from strategies import seeds
 
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from benchmarks.small_tensors import Sample
 from found import SAMPLES, few, inputs_of
 from penstock.ir.op import Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from strategies import partitions, seeds
 
 CASES = [

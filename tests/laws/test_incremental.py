@@ -15,8 +15,7 @@ from penstock.errors import UnsupportedError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op, Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, Region, TensorType
 from penstock.opkit.sliding import Window
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected

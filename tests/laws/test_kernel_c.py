@@ -25,8 +25,7 @@ from c_kernels import (
 )
 from found import SAMPLES, every_computing_sample, few, inputs_of
 from penstock.ir.op import row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Region, TensorType
 from strategies import intervals, seeds
 
 IN_PLACE = [

@@ -17,8 +17,7 @@ from found import elements
 from penstock.backends.cores.family import core_family, select_kernels
 from penstock.hardware.load import load_target
 from penstock.ir.op import row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import Region, TensorType
 from random_layers import random_layer
 
 PORTABLE = (

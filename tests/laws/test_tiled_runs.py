@@ -18,8 +18,7 @@ from benchmarks.small_tensors import Sample
 from found import SAMPLES, every_computing_sample, every_sample, few, inputs_of
 from penstock.errors import CapacityError
 from penstock.ir.op import Reducing
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.tiling.layer import Layer, Scratchpads, layer_of
 from penstock.tiling.least_traffic import LeastTraffic
 from penstock.tiling.nest import Box

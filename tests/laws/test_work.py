@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.small_tensors import Sample
 from found import every_sample, few
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from strategies import partitions
 
 

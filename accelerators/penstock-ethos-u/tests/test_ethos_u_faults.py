@@ -27,8 +27,7 @@ from penstock.errors import BackendError, InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import row_axis, row_count, rows_region
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Quantisation
+from penstock.ir.tensor import Array, Quantisation, Region
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.sums import Mean
 from penstock.ops.transpose_conv import Spread, TransposeConv

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.ir.op import Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import DType, Quantisation, TensorType
+from penstock.ir.tensor import DType, Quantisation, Region, TensorType
 from penstock.opkit.activation import Activation
 from penstock.ops.binary import Add, Sub
 from penstock_nvdla.sdp_sums import find_sum, find_sum_in_y

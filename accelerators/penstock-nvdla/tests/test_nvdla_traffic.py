@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from available import SMALL_VWW, path_of
 from penstock import api
 from penstock.errors import PenstockError
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.pipeline.compilation import Compilation, compile_request
 from penstock.program.steps import steps
 from penstock.reports.steps import layers

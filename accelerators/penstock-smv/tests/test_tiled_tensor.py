@@ -11,8 +11,7 @@ import pytest
 from benchmarks.small_tensors import bias, int8, sample, weights
 from found import inputs_of
 from penstock.errors import UsageError
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.opkit.sliding import Window
 from penstock.ops.convolutions import Conv2D
 from penstock.tiling.layer import Scratchpads, layer_of

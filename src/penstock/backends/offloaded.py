@@ -15,8 +15,7 @@ from penstock.errors import BackendError
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Kernel, Work, row_axis
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Region, TensorType
 from penstock.opkit.layers import as_if_narrow
 from penstock.ops.channel_packs import UnpackChannels
 from penstock.ops.conversions import Cast, ShiftZero

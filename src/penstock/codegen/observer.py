@@ -9,7 +9,7 @@ from penstock.codegen.c_program import c_sources, render
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.frozen import frozen
-from penstock.ir.columns import COLUMNS
+from penstock.ir.op import COLUMNS
 from penstock.ir.tensor import Ints, TensorType
 from penstock.program.expr import Expr, evaluate
 from penstock.program.program import Call, Program

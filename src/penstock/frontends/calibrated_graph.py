@@ -18,8 +18,16 @@ from penstock.frontends.calibration import (
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, Values
 from penstock.ir.op import Op, Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import FILE_TYPES, Array, Data, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import (
+    FILE_TYPES,
+    Array,
+    Data,
+    DType,
+    Ints,
+    Quantisation,
+    Region,
+    TensorType,
+)
 from penstock.ir.verify import verify
 from penstock.opkit.activation import Activation
 from penstock.opkit.layers import Layer

@@ -24,8 +24,7 @@ from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode, ForeignSubgraph, Made
 from penstock.ir.graph import Value, Values
 from penstock.ir.op import Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, Ints, TensorType
+from penstock.ir.tensor import Array, Data, Ints, Region, TensorType
 from penstock.ops.registry import foreign_names
 
 # Names of the operators that are replaced, and of the attributes that name their subgraphs.

@@ -31,7 +31,7 @@ from fractions import Fraction
 
 from penstock.errors import UsageError
 from penstock.frozen import frozen
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 
 Number = int | Fraction
 

@@ -18,8 +18,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Croppable, Kernel, OperatorDefaults, Site, Work
 from penstock.ir.operator_facts import StatedAttribute
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Ints, TensorType
+from penstock.ir.tensor import Array, Ints, Region, TensorType
 
 # The name of a composite whose nodes are composites: layers that run as a group, tile by tile.
 FUSED = "fused"

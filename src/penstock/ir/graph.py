@@ -13,8 +13,7 @@ from penstock.brief import Brief
 from penstock.errors import ModelError
 from penstock.frozen import frozen
 from penstock.ir.op import Op, Site, Work, row_axis, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, Quantisation, Region, TensorType
 
 
 @frozen(repr=False)

@@ -19,8 +19,7 @@ from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCall, PlacedCost
 from penstock.ir.operator_facts import OnnxName, RelayName, StatedAttribute, stated_fields
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Ints, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, Region, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[Array, ...]
@@ -394,6 +393,10 @@ class Croppable(Protocol):
         no such operator: because the region reads padding alone, or is only a part of an axis that
         the operator rearranges."""
         ...
+
+
+# Rank of an image, (N, H, W, C), and the axes of its rows and columns.
+IMAGE_RANK, ROWS, COLUMNS = 4, 1, 2
 
 
 def row_axis(rank: int) -> int:

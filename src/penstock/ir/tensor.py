@@ -1,4 +1,4 @@
-"""TensorType: shape, element type and quantisation of a tensor.
+"""TensorType: shape, element type and quantisation of a tensor; Region: a box of its indices.
 
 A quantised tensor represents real numbers: real = scale * (element - zero_point).  There is one
 scale for the whole tensor or one per index of an axis (TFLite quantisation specification).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from operator import le, sub
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,82 @@ from numpy.typing import NDArray
 
 from penstock.brief import Brief
 from penstock.frozen import frozen
-from penstock.ir.region import Region
 
 Array = NDArray[Any]
 Ints = tuple[int, ...]
 """Integers of axes, such as a shape or an order."""
+
+Interval = tuple[int, int]
+
+
+@frozen
+class Region:
+    """The indices i with lower[a] <= i[a] < upper[a] along every axis a.
+
+    >>> Region((0, 2), (4, 5)).shape
+    (4, 3)
+    """
+
+    lower: Ints
+    upper: Ints
+
+    @staticmethod
+    def whole(shape: Ints) -> Region:
+        return Region((0,) * len(shape), shape)
+
+    @staticmethod
+    def of(*intervals: Interval) -> Region:
+        lower, upper = zip(*intervals, strict=True) if intervals else ((), ())
+        return Region(lower, upper)
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        return tuple(zip(self.lower, self.upper, strict=True))
+
+    @property
+    def shape(self) -> Ints:
+        return tuple(max(0, upper - lower) for lower, upper in self.intervals)
+
+    @property
+    def elements(self) -> int:
+        return 0 if self.empty else math.prod(map(sub, self.upper, self.lower))
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        return tuple(slice(lower, upper) for lower, upper in self.intervals)
+
+    @property
+    def empty(self) -> bool:
+        return any(map(le, self.upper, self.lower))
+
+    def meet(self, other: Region) -> Region:
+        """The intersection; empty if the boxes are disjoint."""
+        lower = tuple(map(max, self.lower, other.lower))
+        return Region(lower, tuple(map(max, lower, map(min, self.upper, other.upper))))
+
+    def hull(self, other: Region) -> Region:
+        """The smallest box that contains both boxes."""
+        if self.empty or other.empty:
+            return other if self.empty else self
+        return Region(
+            tuple(map(min, self.lower, other.lower)), tuple(map(max, self.upper, other.upper))
+        )
+
+    def contains(self, other: Region) -> bool:
+        return other.empty or self.meet(other) == other
+
+    def shift(self, offset: Ints) -> Region:
+        return Region(
+            tuple(a + b for a, b in zip(self.lower, offset, strict=True)),
+            tuple(a + b for a, b in zip(self.upper, offset, strict=True)),
+        )
+
+    def replace(self, axis: int, interval: Interval) -> Region:
+        """This box with another interval along `axis`."""
+        return Region(
+            (*self.lower[:axis], interval[0], *self.lower[axis + 1 :]),
+            (*self.upper[:axis], interval[1], *self.upper[axis + 1 :]),
+        )
 
 
 class DType(Enum):
@@ -63,7 +135,7 @@ class Quantisation:
     """Scales and zero points: one of each, or one per index along `axis`."""
 
     scales: tuple[float, ...]
-    zero_points: tuple[int, ...]
+    zero_points: Ints
     axis: int | None = None
 
     def of_region(self, region: Region) -> Quantisation:
@@ -89,7 +161,7 @@ class ChannelBlocks:
 class TensorType:
     """Shape, element type, quantisation (None: plain numbers) and layout (None: row-major)."""
 
-    shape: tuple[int, ...]
+    shape: Ints
     dtype: DType
     quantisation: Quantisation | None = None
     layout: ChannelBlocks | None = None
@@ -116,7 +188,7 @@ class TensorType:
         """The zero point of a per-tensor quantised tensor; 0 without quantisation."""
         return self.quantisation.zero_points[0] if self.quantisation else 0
 
-    def with_shape(self, shape: tuple[int, ...]) -> TensorType:
+    def with_shape(self, shape: Ints) -> TensorType:
         """The type of a row-major tensor of another shape, otherwise alike."""
         return TensorType(shape, self.dtype, self.quantisation)
 

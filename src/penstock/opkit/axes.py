@@ -21,8 +21,7 @@ from penstock.ir.op import (
     Work,
     row_count,
 )
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.kernels import members
 

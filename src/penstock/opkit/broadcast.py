@@ -31,8 +31,7 @@ from penstock.ir.op import (
     Types,
     row_count,
 )
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit.activation import FINITE, Limits
 from penstock.opkit.checks import (
     require,

@@ -21,8 +21,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Types
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, Quantisation, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.axes import Sources, followed, followed_affine

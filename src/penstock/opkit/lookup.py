@@ -30,8 +30,7 @@ from penstock.fixedpoint import (
 from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 from penstock.opkit.broadcast import Elementwise, width
 from penstock.opkit.checks import require, require_count, require_int8
 from penstock.opkit.kernels import row_kernel

@@ -36,8 +36,7 @@ from penstock.ir.op import (
     Types,
     Work,
 )
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit.checks import (
     require,
     require_count,

@@ -18,8 +18,7 @@ from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Params, Site, Types, Work
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import constant_axes, require, require_count, require_int8

@@ -18,8 +18,7 @@ from penstock.fixedpoint import Int64s, quantise_multiplier, requantise, wrap_in
 from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Tables, row_count
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Ints, TensorType
+from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require
 from penstock.opkit.kernels import members, row_kernel

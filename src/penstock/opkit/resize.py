@@ -19,8 +19,7 @@ from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array, Interval, Ints, Region
 from penstock.opkit.checks import require, require_elements
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.selection import Form

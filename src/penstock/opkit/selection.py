@@ -28,8 +28,7 @@ from penstock.ir.op import (
     Types,
     row_axis,
 )
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Ints, TensorType
+from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_count
 from penstock.opkit.kernels import row_kernel

@@ -21,8 +21,7 @@ from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import OperatorDefaults, Params, Site
 from penstock.ir.operator_facts import StatedAttribute
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Ints, TensorType
+from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
 from penstock.opkit.checks import require
 from penstock.opkit.kernels import members
 

@@ -20,8 +20,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
 from penstock.opkit.kernels import row_kernel

@@ -27,8 +27,7 @@ from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.axes import FollowingAxes, Sources

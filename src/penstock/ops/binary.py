@@ -36,8 +36,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types
 from penstock.ir.operator_facts import CARRIED, FUNCTION, REALS, onnx, relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import Clamped, Elementwise

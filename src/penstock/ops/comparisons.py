@@ -34,8 +34,7 @@ from penstock.ir.operator_facts import (
     onnx,
     relay,
 )
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import (

@@ -32,8 +32,7 @@ from penstock.ir.op import (
     row_axis,
 )
 from penstock.ir.operator_facts import CARRIED, onnx, relay
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Ints, TensorType
+from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.kernels import row_kernel

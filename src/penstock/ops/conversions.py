@@ -15,8 +15,7 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit.broadcast import Elementwise, unary_node, width
 from penstock.opkit.checks import (
     require,

@@ -33,8 +33,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Affines, Arrays, Kernel, Params, Regions, Site, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, Region, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank

@@ -26,8 +26,7 @@ from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Affines, Arrays, Kernel, OperatorDefaults, Params, Regions, Site, Types
 from penstock.ir.operator_facts import PLAIN, onnx, relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import (
     one_axis,
     require,

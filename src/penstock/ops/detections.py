@@ -38,8 +38,7 @@ from penstock.ir.op import (
     Types,
     Work,
 )
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.kernels import members
 from penstock.ops.reshape import Reshape

@@ -29,8 +29,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Affines, Arrays, Kernel, Params, Regions, Site, Types, Work, row_count
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 from penstock.opkit import layers, onnx_constants
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import (

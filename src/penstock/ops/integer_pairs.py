@@ -23,8 +23,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import PLAIN, RelayName, onnx
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.kernels import row_kernel

@@ -20,8 +20,7 @@ from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit.axes import RowVectors, Sources, params
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.kernels import row_kernel

@@ -16,8 +16,7 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 from penstock.opkit import lstm
 from penstock.opkit.activation import UNLIMITED, Limits
 from penstock.opkit.checks import (

@@ -16,8 +16,7 @@ from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count
 from penstock.ir.operator_facts import PLAIN, AxisOrder, OnnxName, onnx
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
 from penstock.opkit.kernels import row_kernel

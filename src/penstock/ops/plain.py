@@ -29,8 +29,7 @@ from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table
 from penstock.ir.operator_facts import FUNCTION, PLAIN, REALS, RelayName, onnx, relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType
+from penstock.ir.tensor import Array, DType, Region
 from penstock.opkit import float_functions
 from penstock.opkit.activation import POSITIVE, Limits, is_positive
 from penstock.opkit.broadcast import Arithmetic, Clamped, Plain, arithmetic

@@ -22,8 +22,7 @@ from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import PLAIN, REALS, RelayName, onnx
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_count, require_dtype
 from penstock.opkit.kernels import row_kernel

@@ -29,8 +29,7 @@ from penstock.ir.op import (
     Types,
     Work,
 )
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Interval, Ints, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_rank
 from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import onnx_form

@@ -25,8 +25,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import MOST_ROWS, Affines, Arrays, Kernel, Regions, Site, Table, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Interval, Ints, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import unary_node

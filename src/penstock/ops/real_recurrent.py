@@ -25,8 +25,7 @@ from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Ints, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, Region, TensorType
 from penstock.opkit.activation import UNLIMITED
 from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.float_functions import Floats, logistic, tanh

@@ -26,8 +26,7 @@ from penstock.ir.op import (
     Work,
 )
 from penstock.ir.operator_facts import relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Ints, TensorType
+from penstock.ir.tensor import Array, Data, DType, Ints, Region, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 

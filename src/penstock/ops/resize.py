@@ -33,8 +33,7 @@ from penstock.ir.op import (
     Work,
 )
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Interval, Ints, Region, TensorType
 from penstock.opkit.checks import image_shape, require, require_count, require_int8, require_rank
 from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated

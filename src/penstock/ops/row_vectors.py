@@ -29,8 +29,7 @@ from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.axes import RowVectors, params
 from penstock.opkit.checks import (

@@ -31,8 +31,7 @@ from penstock.ir.op import (
     Work,
     row_before,
 )
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank

@@ -28,8 +28,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Affines, Arrays, Kernel, OperatorDefaults, Regions, Site, Types
 from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
 from penstock.opkit.kernels import members
 from penstock.opkit.nodes import in_shape_of_output, onnx_form

@@ -23,8 +23,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, RelayName, onnx, relay
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype

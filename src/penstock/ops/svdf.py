@@ -19,8 +19,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value, Values
 from penstock.ir.op import Affines, Arrays, Kernel, Op, OperatorDefaults, Regions, Site, Types, Work
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 from penstock.opkit.activation import UNLIMITED, Activation, fused_activation
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import (

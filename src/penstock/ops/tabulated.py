@@ -13,8 +13,7 @@ from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, Ints, Quantisation, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.lookup import ELEMENTS, Lookup
 from penstock.ops.conversions import EIGHT_BITS

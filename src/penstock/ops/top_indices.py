@@ -18,8 +18,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types, Work, row_count
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.kernels import row_kernel

@@ -51,8 +51,7 @@ from penstock.ir.operator_facts import (
     onnx,
     relay,
 )
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Data, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, Interval, Ints, Quantisation, Region, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank

@@ -31,8 +31,7 @@ from penstock.brief import Brief
 from penstock.choices import Rounding
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, free_name, result_of
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Data, DType, TensorType
+from penstock.ir.tensor import Array, Data, DType, Interval, Region, TensorType
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.layers import Layer
 from penstock.opkit.requantise import reach_of_sums

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node, Value, free_name, whole_work
-from penstock.ir.region import Region
-from penstock.ir.tensor import Data, TensorType
+from penstock.ir.tensor import Data, Region, TensorType
 from penstock.ops.conversions import Quantize
 from penstock.ops.pad import Pad
 from penstock.ops.registry import COPY

@@ -30,14 +30,21 @@ from dataclasses import dataclass, field, replace
 
 from penstock.brief import Brief
 from penstock.frozen import frozen
-from penstock.ir.columns import COLUMNS, IMAGE_RANK, add_reads, column_reads, with_columns
 from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
-from penstock.ir.op import Croppable
-from penstock.ir.region import Interval
-from penstock.ir.tensor import Ints, TensorType
+from penstock.ir.op import COLUMNS, IMAGE_RANK, Croppable
+from penstock.ir.tensor import Interval, Ints, TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice
-from penstock.scheduling.bands.columns import Location, Span, Spans, kept_spans, locations
+from penstock.scheduling.bands.columns import (
+    Location,
+    Span,
+    Spans,
+    add_reads,
+    column_reads,
+    kept_spans,
+    locations,
+    with_columns,
+)
 
 
 @frozen

@@ -24,8 +24,7 @@ import numpy as np
 from penstock.errors import PenstockError, UnsupportedError, UsageError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, State, Value, free_name
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Array, Data, Ints
+from penstock.ir.tensor import Array, Data, Interval, Ints, Region
 from penstock.ir.verify import verify
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.concatenation import Concatenation

@@ -21,8 +21,7 @@ from penstock.choices import Rounding
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
 from penstock.ir.op import Op
-from penstock.ir.region import Region
-from penstock.ir.tensor import Data, DType, Ints
+from penstock.ir.tensor import Data, DType, Ints, Region
 from penstock.opkit.axes import RowVectors
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.sliding import Window

@@ -27,7 +27,7 @@ from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
 from penstock.ir.op import Croppable, Op
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.opkit.axes import RowVectors
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.layers import Layer

@@ -28,8 +28,7 @@ from penstock.errors import ModelError, UnsupportedError
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name, result_of
 from penstock.ir.op import Op
-from penstock.ir.region import Interval, Region
-from penstock.ir.tensor import Data, Ints, TensorType
+from penstock.ir.tensor import Data, Interval, Ints, Region, TensorType
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.axis_extremes import ReduceMax, ReduceMin
 from penstock.ops.concatenation import Concatenation

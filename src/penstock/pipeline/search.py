@@ -17,10 +17,9 @@ from penstock.backends.kernel_choice import with_accelerator_kernels
 from penstock.backends.processor_parts import Engines, Processor, single_node_part
 from penstock.frozen import frozen
 from penstock.hardware.target import Target
-from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Node, Value, Values, free_name, result_of
-from penstock.ir.op import Op, Site, row_count
+from penstock.ir.op import COLUMNS, IMAGE_RANK, Op, Site, row_count
 from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import Slice

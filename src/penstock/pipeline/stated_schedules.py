@@ -19,12 +19,10 @@ from penstock.backends.kernel_choice import with_accelerator_kernels
 from penstock.errors import UnsupportedError, UsageError, denoting, did_you_mean, listed
 from penstock.frozen import frozen
 from penstock.hardware.target import Target
-from penstock.ir.columns import COLUMNS, IMAGE_RANK
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
-from penstock.ir.op import row_axis, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Ints
+from penstock.ir.op import COLUMNS, IMAGE_RANK, row_axis, row_count
+from penstock.ir.tensor import Ints, Region
 from penstock.passes.cleaning import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories

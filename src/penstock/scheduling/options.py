@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from penstock.frozen import frozen
 from penstock.setting import COUNT, NUMBER, SEARCH, SWITCH, TEXT, Setting, declared, settings_of
 
 AUTO, CASCADES, RESIDENT, LEAST, BEST = "auto", "cascades", "resident", "least", "best"
@@ -34,7 +35,7 @@ def _name(default: str, names: tuple[str, ...], help: str) -> str:
     return declared(default, Setting(TEXT, help, group=SEARCH, names=names))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """Options of scheduling and placement; each field's metadata declares it."""
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from penstock.ir.graph import Graph, Node
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array, Ints, Region
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -24,8 +24,7 @@ import numpy as np
 from penstock.errors import BackendError, InternalError, PenstockError
 from penstock.frozen import frozen
 from penstock.ir.op import row_before, row_count, rows_region
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.program.expr import evaluate
 from penstock.program.program import (
     END,

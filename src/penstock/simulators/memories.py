@@ -16,8 +16,7 @@ import numpy as np
 from penstock.errors import InternalError
 from penstock.frozen import frozen
 from penstock.ir.op import row_axis, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Program, Rows, View
 from penstock.program.steps import accessed_views, walk

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import UsageError
 from penstock.ir.affine import Affine, Number
 from penstock.ir.op import Op, Reducing, Site
-from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Interval, Region
 
 INPUT, WEIGHTS, OUTPUT, PARAMETERS = ROLES = ("input", "weights", "output", "parameters")
 """Roles of tensors. Parameters are constants per channel, such as biases and multipliers."""

@@ -41,7 +41,7 @@ from typing import Protocol
 
 from penstock.errors import CapacityError, UsageError
 from penstock.frozen import frozen
-from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Interval, Region
 from penstock.tiling.layer import Dimension, Layer, LayerOperand, Scratchpads
 
 Cut = tuple[int, ...]

@@ -25,7 +25,7 @@ from itertools import product
 from typing import Protocol, runtime_checkable
 
 from penstock.errors import UsageError
-from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Interval, Region
 from penstock.tiling.layer import Layer, LayerOperand, Scratchpads, runs_of
 from penstock.tiling.nest import (
     Box,

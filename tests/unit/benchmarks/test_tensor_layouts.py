@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.tensor_layouts import NHCWB16, NHWC, between
 from penstock.ir.affine import Affine
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from strategies import regions
 
 SHAPE = (2, 3, 2, 37)

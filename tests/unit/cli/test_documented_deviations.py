@@ -9,8 +9,7 @@ import pytest
 from command_line import CommandLine
 from penstock.frontends import tflite
 from penstock.ir.op import Op, Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.ops.pool import MaxPool2D
 from penstock.ops.registry import foreign_names
 from penstock.ops.unary import Relu

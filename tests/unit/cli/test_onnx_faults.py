@@ -23,8 +23,7 @@ from penstock.frontends.open import parse
 from penstock.frontends.reading import Reading
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op, Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, Quantisation, Region, TensorType
 from penstock.opkit import lookup
 from penstock.opkit.lookup import Lookup
 from penstock.ops.binary import Add

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.frontends.calibration import SeededRandom, weight_quantiles
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.opkit.layers import exact_dtype
 from penstock.opkit.sliding import Window
 from penstock.ops import fully_connected

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.frontends.onnx.tensors import OrderedTensor, Tensors, own
 from penstock.ir.graph import Value
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 
 
 def computed(tensors: Tensors, name: str, x: Array) -> Array:

@@ -15,8 +15,7 @@ from penstock.frontends.open import parse
 from penstock.ir.foreign import Attribute, ForeignNode
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, Region, TensorType
 from penstock.ops.registry import foreign_names
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
 

@@ -10,8 +10,7 @@ import pytest
 from benchmarks.small_tensors import Sample
 from foreign_nodes import counting, graph_of, int8, ints, result
 from penstock.ir.graph import Value
-from penstock.ir.region import Region
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.tensor import DType, Region, TensorType
 from samples import channel_packs, pixel_blocks, transpose
 
 ALL = slice(None)

@@ -16,8 +16,7 @@ from benchmarks.torture.generators.onnx_recurrent import draw_layer, verified
 from onnx_models import graph_of, judged, kinds
 from penstock.errors import ModelError, PenstockError
 from penstock.ir.op import Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import DType, Quantisation, TensorType
+from penstock.ir.tensor import DType, Quantisation, Region, TensorType
 from penstock.ops.real_recurrent import RealHidden
 from tools.onnx_recurrent import RecurrentLayer, add_layer
 from tools.onnx_writer import Model

@@ -14,8 +14,7 @@ from penstock.errors import ModelError, UnsupportedError
 from penstock.frontends.causes import check_node
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Op, Site
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array, DType, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 from penstock.opkit.sliding import Window
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.pad import Pad

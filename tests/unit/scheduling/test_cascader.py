@@ -12,7 +12,7 @@ from penstock.cascader import BufferMode, StripeConfig
 from penstock.errors import UnsupportedError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Counts, Machine
 

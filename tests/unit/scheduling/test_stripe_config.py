@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.ir.affine import Affine
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.scheduling.model.stripe import StripeConfig
 
 many = settings(max_examples=10 * settings().max_examples)

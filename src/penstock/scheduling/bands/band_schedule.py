@@ -11,15 +11,15 @@ in terms of the *original* parts again, those from the stage `assign`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
-from penstock.ir.columns import COLUMNS
+from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
-from penstock.ir.op import Kernel, row_count
+from penstock.ir.op import COLUMNS, Kernel, row_count
 from penstock.memory.place import place
 from penstock.memory.problem import LiveBuffer, PlacementProblem
 from penstock.scheduling.bands.chains import RowWindow, row_windows
@@ -106,7 +106,7 @@ def _calls(bands: Bands, cascade: ExpandedCascade) -> np.ndarray:
 # Costs.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BandKey:
     """What determines the cost of a band in a network."""
 
@@ -158,7 +158,7 @@ def with_band_costs(
 # Scratch memory.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BandSize:
     """How much a call inside a band computes, and the scratch memory of its kernels."""
 

@@ -9,12 +9,12 @@ part.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
-from penstock.ir.region import Interval
+from penstock.frozen import frozen
+from penstock.ir.tensor import Interval
 from penstock.scheduling.bands.columns import (
     PartColumnReads,
     SampledBands,
@@ -39,7 +39,7 @@ NO_CALLS = np.empty((0, 4), np.int64)
 """Passed to `run_cascade` where its calls are not needed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrderedParts:
     parts: Parts
     order: PartOrder
@@ -49,7 +49,7 @@ class OrderedParts:
         return [self.parts.parts[k] for k in self.order]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BandLimits:
     """Limits that a cascade with recomputation must respect.
 
@@ -63,7 +63,7 @@ class BandLimits:
     parts: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Widths:
     """How many output columns each part computes, given the last part and the width of bands."""
 

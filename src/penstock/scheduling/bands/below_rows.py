@@ -8,11 +8,12 @@ as additional candidates.  It keeps only schedules that need less memory than al
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain
 
+from penstock.frozen import frozen
 from penstock.pareto import near_frontier, thinned
 from penstock.scheduling.bands.band_schedule import BandKey, BandSource, with_band_costs, with_bands
 from penstock.scheduling.bands.band_search import BandLimits, BandSearch, OrderedParts
@@ -44,7 +45,7 @@ Sources = Mapping[PartOrder, CandidateSource]
 """The candidate cascades of each execution order, with and without bands and chains."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BelowRows:
     """Searches for schedules in which cascades run in bands of columns or contain chains.
 

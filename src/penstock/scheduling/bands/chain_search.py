@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, islice, product
 
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
+from penstock.frozen import frozen
 from penstock.pareto import frontier
 from penstock.scheduling.bands.band_search import NO_CALLS, BandLimits, OrderedParts
 from penstock.scheduling.bands.chains import (
@@ -52,7 +53,7 @@ MOVE_CYCLES = 3
 """Estimated cycles of moving a byte of a kept column."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cascade:
     """The parts at positions [lower, upper) of the order, in calls of at most `stripe` rows."""
 
@@ -65,7 +66,7 @@ Chains = Mapping[int, ChainShape]
 """The chains of a cascade, by the position of the last part of each."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChainPlan:
     """A choice of the tensors that a cascade recomputes, with its peak and costs.
 
@@ -85,7 +86,7 @@ class ChainPlan:
         return frozenset(p for found in self.chains.values() for p in found.chain.parts[:-1])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartCycles:
     """Cycles of parts; `of_row` gives the `BandSource.row_cycles` of the part at a position."""
 
@@ -93,7 +94,7 @@ class PartCycles:
     of_row: Callable[[int], float]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _ChainCosts:
     """What the parts of a chain cost in its bands, and what they cost without recomputation."""
 

@@ -12,14 +12,15 @@ the execution order; in `Chain.parts`, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.ir.region import Interval
+from penstock.frozen import frozen
+from penstock.ir.tensor import Interval
 from penstock.scheduling.bands.columns import (
     PartColumnReads,
     SampledBands,
@@ -96,7 +97,7 @@ def row_windows(tables: RowTables, parts: Positions) -> tuple[RowWindow, ...]:
     return tuple(found[int(tables.written[k])] for k in parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Width:
     """How many columns of one part's output the bands of a chain compute, hold and move."""
 
@@ -109,7 +110,7 @@ class _Width:
 _Widths = dict[int, _Width]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChainShape:
     """What the parts of a chain compute, and how much memory a call needs.
 
@@ -144,7 +145,7 @@ class ChainShape:
         return (self.upper[:, ends] - self.lower[:, firsts]).sum(axis=1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CallColumn:
     """The memory that one column of an intermediate tensor needs during a call of a chain."""
 
@@ -152,7 +153,7 @@ class _CallColumn:
     end: int  # the tensor is live until the first `end` parts of the chain have run
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChainShapes:
     """Determines the shapes of chains of an execution order, and caches them."""
 

@@ -6,22 +6,52 @@ tensors (the halo): either both compute it, or each band keeps it for the next o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from itertools import pairwise
 
-from penstock.ir.columns import (
-    COLUMNS,
-    IMAGE_RANK,
-    ColumnReads,
-    add_reads,
-    column_reads,
-    with_columns,
-)
+from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import MOST_ROWS, Croppable, Op, Site
-from penstock.ir.region import Interval, Region
+from penstock.ir.op import COLUMNS, IMAGE_RANK, MOST_ROWS, ROWS, Croppable, Op, Site
+from penstock.ir.tensor import Interval, Region, TensorType
 from penstock.scheduling.model.part import Part
+
+# The columns [lower, upper) that are read, and of which tensor: pairs (tensor, columns).
+ColumnReads = tuple[tuple[str, Interval], ...]
+
+
+def with_columns(type: TensorType, columns: Interval) -> Region:
+    """Return the region of an image that contains all rows and channels of some columns."""
+    return Region.whole(type.shape).replace(COLUMNS, columns)
+
+
+def column_reads(node: Node, columns: Interval) -> ColumnReads | None:
+    """Return the columns of each tensor that a node reads to compute some columns of its output.
+
+    None if a tensor is no image, if nothing of it or not its first row is needed (a cropped
+    operator begins where its needs begin), or if a constant operand has columns.
+    """
+    found: list[tuple[str, Interval]] = []
+    out = with_columns(node.output.type, columns)
+    for value, need in node.reads(out):
+        if value.data is not None:
+            if need != Region.whole(value.type.shape):
+                return None
+        elif value.type.rank != IMAGE_RANK or need.empty or need.lower[ROWS]:
+            return None
+        else:
+            found.append((value.name, need.intervals[COLUMNS]))
+    return tuple(found)
+
+
+def add_reads(reads: Iterable[tuple[str, Interval]], wanted: dict[str, Interval]) -> None:
+    """Extend the wanted columns of each tensor by those that are read.
+
+    The result is the smallest interval that contains both.
+    """
+    for name, (lower, upper) in reads:
+        first, end = wanted.get(name, (lower, upper))
+        wanted[name] = (min(first, lower), max(end, upper))
 
 
 def column_count(value: Value) -> int:
@@ -53,7 +83,7 @@ def computes_columns(part: Part) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SampledBands:
     """The first, a middle and the last of the bands into which a tensor is divided."""
 
@@ -84,7 +114,7 @@ _Intervals = dict[Interval, tuple[Interval, ...] | None]
 _Shared = tuple[Op, Site, tuple[bool, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartColumnReads:
     """The columns that parts read; results are memoised, also across graphs with common parts."""
 
@@ -139,7 +169,7 @@ ColumnNeeds = Callable[[str, Interval], Sequence[tuple[str, Interval]] | None]
 impossible to compute only these columns."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """Columns of a tensor in a band: the band holds [lower, upper) and computes [begin, upper)."""
 
@@ -245,7 +275,7 @@ def _keep_for(spans: dict[str, Span], after: Spans) -> None:
         spans[name] = Span(lower, max(span.begin, lower), span.upper)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Location:
     """Where a band stores the columns of a tensor that it holds: indices of columns in its memory.
 

@@ -7,15 +7,16 @@ second memory, which only the parts of a group use.  Without a second memory, no
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 
 import numpy as np
 
 from penstock.errors import CapacityError
+from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import row_count
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.memory.problem import whole_banks
 from penstock.scheduling.cascades.proposals import CascadeProblem, PartOrder, Proposal
 from penstock.scheduling.cascades.region_search import RegionSearch
@@ -41,7 +42,7 @@ def whole_proposals(
     return [_whole_proposal(builder, *each, options) for each in assigned]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SecondMemory:
     """The memory for tensors that only one group uses.
 
@@ -65,7 +66,7 @@ class SecondMemory:
         return memory.extended((n, self.name) for n in names) if self.live_bytes else memory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupedProposal:
     """A proposal in which groups of parts run one after the other, with its builder."""
 
@@ -185,7 +186,7 @@ def group_cycles(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grouped:
     """Nodes divided into groups that run one after the other."""
 
@@ -314,7 +315,7 @@ MOST_FUSED = 2_000
 """Maximum number of groups for which tiles are searched."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FusedGroups:
     """The groups of parts that can run tile by tile, by node mask; node k is part k."""
 

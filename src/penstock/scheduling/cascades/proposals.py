@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.frozen import frozen
 from penstock.pareto import efficient_pairs
 from penstock.scheduling.model.cost import CostModel
 from penstock.scheduling.model.memories import MemoryAssignment, MemorySystem
@@ -32,7 +32,7 @@ PartOrder = tuple[int, ...]
 """Indices of the parts, in execution order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CascadeProblem:
     """What a search divides into cascades: parts with their costs, memories and options."""
 
@@ -53,7 +53,7 @@ class CascadeProblem:
         return sum(map(self.model.work_cycles, self.parts.parts))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A possible cascade, with its estimated cost.
 
@@ -86,7 +86,7 @@ class Candidate:
         return self.peak_bytes - self.plan.scratch_bytes - self.prefetched_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposal:
     """A division of an execution order into cascades.
 
@@ -154,7 +154,7 @@ def proposals(
             yield Proposal.of(order, cascades, memory, inputs_bytes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Covers:
     """The Pareto-optimal divisions (covers) of the parts before one position, in one state."""
 

@@ -12,12 +12,13 @@ assignment of the live tensors, so the result is optimal over all of these choic
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
+from penstock.frozen import frozen
 from penstock.scheduling.cascades.proposals import (
     Candidate,
     CascadeProblem,
@@ -37,7 +38,7 @@ If a cascade hands on more tensors, the same region is chosen for all of them.
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _UnassignedCascade:
     """A cascade whose memory regions have not been chosen yet."""
 
@@ -47,7 +48,7 @@ class _UnassignedCascade:
     calls: Numbers  # (calls, 4): part, first and end row, requester; see `walk.run_cascade`
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _WrittenRegions:
     """A choice of memory regions for the tensors that a cascade writes."""
 

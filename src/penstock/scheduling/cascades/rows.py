@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.compiled import UNBOUNDED
+from penstock.frozen import frozen
 from penstock.ir.op import row_count
 from penstock.pareto import efficient_pairs
 from penstock.scheduling.cascades.proposals import Candidate, PartOrder
@@ -181,7 +182,7 @@ FEW_ROWS = 8
 rows, they may need less memory than cascades with one row per call."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowPeak:
     """The peak of the cascades that need the least memory."""
 
@@ -256,7 +257,7 @@ class PrefetchChoice(NamedTuple):
     call_cycles: int  # additional overhead of each call; may be negative
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KernelChoices:
     """The kernels that each part of an execution order may run; indexed by position."""
 

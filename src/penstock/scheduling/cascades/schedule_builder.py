@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate, chain, pairwise
 
+from penstock.frozen import frozen
 from penstock.ir.op import ConstantPrefetch
 from penstock.optional import attempt_all
 from penstock.pareto import Group, frontier_of_groups, noticeably_faster, thinned
@@ -38,7 +39,7 @@ from penstock.scheduling.simulate.expanded_schedule import (
 from penstock.scheduling.simulate.row_tables import Numbers
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScheduleBuilder:
     """Builds schedules from proposals.
 
@@ -152,7 +153,7 @@ MOST_PREFETCHES = 3
 few memory areas at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrefetchCandidate:
     """A prefetch that a part of a cascade could use.
 
@@ -185,7 +186,7 @@ class PrefetchCandidate:
         return self.saved_cycles - max(0.0, self.prefetch.cycles - hidden)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrefetchedSchedule:
     """A schedule with prefetches by accelerators, and its estimated cycles.
 
@@ -198,7 +199,7 @@ class PrefetchedSchedule:
     cycles: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrefetchCandidates:
     """Finds the prefetches by accelerators that cascades could use.
 

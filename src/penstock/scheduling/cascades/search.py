@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache, partial
 from heapq import merge
 
 from penstock.compiled import UNBOUNDED
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.optional import attempt, attempt_each
 from penstock.pareto import frontier, is_dominated, near_frontier
 from penstock.scheduling.bands.band_schedule import BandSource
@@ -52,7 +53,7 @@ MOST_GROUPED = 150
 """Maximum number of parts that `AUTO` divides into groups: the searches for groups take seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrontierSearch:
     """The proposals for the schedules of a frontier; a schedule is built on demand.
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import CapacityError, InternalError
+from penstock.frozen import frozen
 from penstock.scheduling.order.steps import (
     OrderProblem,
     OrderStep,
@@ -25,7 +26,7 @@ from penstock.scheduling.order.steps import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupNode:
     """A node of the graph, which writes one tensor.
 
@@ -322,7 +323,7 @@ def total_cost(cost: GroupCost, groups: Iterable[int]) -> int | None:
     return total
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grouping:
     """A partition of nodes into groups.
 

@@ -31,6 +31,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from penstock.compiled import UNBOUNDED
+from penstock.frozen import frozen
 from penstock.scheduling.grouping.problem import (
     GroupCost,
     OrderCost,
@@ -44,7 +45,7 @@ Ready = Callable[[int], int]
 """Function from the mask of a down-set to the mask of the nodes that may be added to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupFinding:
     """The result of a search for the grouping of least cost.
 

@@ -15,9 +15,10 @@ best     the cheapest of these and of intervals of several orders, improved by a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
+from penstock.frozen import frozen
 from penstock.scheduling.grouping.problem import (
     GroupCost,
     Grouping,
@@ -50,7 +51,7 @@ def orders(problem: GroupingProblem) -> dict[str, tuple[int, ...]]:
     return {name: heuristic_order(problem.table, kind) for name, kind in ORDERS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupingOptions:
     """Limits of the grouping strategies.
 

@@ -16,18 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Op, Site, image_rows, row_axis, row_count, rows_region
-from penstock.ir.region import Region
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import Region, TensorType
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queues import COUNTER_BYTES, QueueMemory
 
 Counts = npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Storage:
     """The memory of a tensor and its aliases: `rows` rows of `row_bytes` bytes each.
 
@@ -58,7 +58,7 @@ class Storage:
         return self.slots * self.row_bytes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class RowRead:
     """The rows of one input storage that a part reads.
 
@@ -89,7 +89,7 @@ class RowRead:
         return self.needed[middle] / self.needed.max(initial=1) - middle / (len(self.needed) - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowPart:
     """Which rows a part reads and writes.
 
@@ -287,7 +287,7 @@ def _reader_counts(parts: Sequence[Part], owners: Mapping[str, str]) -> Counter[
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _RowAnalysis:
     """Determines which input rows a single part reads, from data about the whole graph.
 

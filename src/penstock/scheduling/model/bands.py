@@ -17,18 +17,18 @@ There are two cases:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 from penstock.brief import Brief
-from penstock.ir.columns import COLUMNS
+from penstock.frozen import frozen
+from penstock.ir.op import COLUMNS
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.stripe import StripeConfig
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorSection:
     """A tensor of a band (`value`), which consists of columns of a tensor of the network.
 
@@ -83,7 +83,7 @@ def _with_columns(axes: tuple[int, ...], number: int) -> tuple[int, ...]:
     return (*axes[:COLUMNS], number, *axes[COLUMNS + 1 :])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptTensor:
     """Memory in which bands of a chain keep columns of an intermediate tensor for the next band.
 
@@ -104,7 +104,7 @@ class KeptTensor:
         return self.slots * self.row_bytes
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Band(Brief):
     """Stands for one or more consecutive bands, which run the same parts on different columns.
 
@@ -137,7 +137,7 @@ class Band(Brief):
         return {section.value: section.tensor for section in self.sections}
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Bands(Brief):
     """All bands of a cascade or of a chain, in execution order.
 

@@ -9,9 +9,9 @@ channels are counted separately.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -20,7 +20,7 @@ Bytes = tuple[tuple[str, int], ...]
 """(memory region, bytes) pairs, sorted; regions with zero bytes are left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cost:
     """Estimated cost of a set of kernel calls.
 

@@ -10,11 +10,12 @@ Access times are integers in units of 1/1024 cycle (`FINE`), so that sums in the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.frozen import frozen
 from penstock.hardware.target import Engine, MemoryRegion
 from penstock.ir.graph import Value
 from penstock.scheduling.model.part import Part
@@ -25,7 +26,7 @@ LIVE_SHARE = 0.9
 """Share of a secondary memory that live bytes may occupy; the rest is slack for placement."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemorySystem:
     """Memory regions of a target, as seen by the search.
 
@@ -141,7 +142,7 @@ class MemorySystem:
         return next(memory for memory in self.every if memory.name == name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryAssignment:
     """A map from tensor names to names of memory regions.
 

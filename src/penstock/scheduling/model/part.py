@@ -7,16 +7,17 @@ them runs, by the scratch memory that it provides and the prefetches that it con
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import ConstantPrefetch, Kernel, row_axis
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.scheduling.model.stripe import StripeConfig
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Part(Brief):
     """A unit of scheduling: a node or a streamed input, its engine and its kernels.
 

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
@@ -28,7 +29,7 @@ from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queues import QueueMemory, queue_guests, queue_memories
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class CpuFallback(Brief):
     """A node that runs on the processor, because no accelerator claims it.
 
@@ -41,7 +42,7 @@ class CpuFallback(Brief):
     cycles: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class ColumnSection(Brief):
     """A tensor that consists of some columns of a larger tensor and is stored there.
 
@@ -211,7 +212,7 @@ def storage_owners(
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SectionNode:
     """A node that takes one of several outputs of a group from the tensor that the group writes.
 
@@ -222,7 +223,7 @@ class SectionNode:
     first_byte: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FusedPart:
     """A part that runs a group of other parts tile by tile, or in bands of columns.
 
@@ -265,7 +266,7 @@ def fused_members(part: Part) -> tuple[str, ...]:
     return tuple(node.name for node in op.nodes if isinstance(node.op, Composite))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replacement:
     """Parts in which single parts stand for groups of the original parts.
 

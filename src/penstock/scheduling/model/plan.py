@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import reduce
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.op import ConstantPrefetch, Kernel
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.memories import MemoryAssignment
 from penstock.scheduling.model.part import Part
@@ -28,7 +29,7 @@ class PrefetchStart(Enum):
     OWN_CASCADE = "own cascade"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prefetch:
     """A copy of constants from memory region `source` to region `target`.
 
@@ -63,7 +64,7 @@ class Prefetch:
         return Prefetch(part, copy, memory.constants, memory.default, start)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chain:
     """Parts of a cascade that run as a single part, whose intermediate tensors are recomputed.
 
@@ -77,7 +78,7 @@ class Chain:
     keeps_halos: bool = False
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Plan(Brief):
     """How to run a cascade (parts interleaved stripe by stripe), and its cost.
 
@@ -213,7 +214,7 @@ class BufferMode(Enum):
     DOUBLE = "double"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class TensorConfig(Brief):
     """In which stripes a plan computes a tensor, and how much of it is kept.
 

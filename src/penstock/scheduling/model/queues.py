@@ -11,8 +11,8 @@ Neither do guests: tensors in slots that hold no row of the queue (`QueueGuest`)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Queue, Value, free_name
 from penstock.ir.op import Kernel, row_count
 from penstock.scheduling.model.part import Part
@@ -21,7 +21,7 @@ COUNTER_BYTES = 2
 """Size of the counter of a ring, a number of 16 bits."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueMemory:
     """Names of the storages of a queue.
 
@@ -94,7 +94,7 @@ def queue_memories(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueGuest:
     """A tensor of one row that is stored, for some time in each run, in the ring buffer of a queue.
 
@@ -130,7 +130,7 @@ def queue_guests(graph: Graph, parts: Sequence[Part]) -> Guests:
     return {name: tuple(guests) for name, guests in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Slot:
     """A slot of a queue's ring buffer that is unused for some time in each run.
 

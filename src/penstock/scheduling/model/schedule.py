@@ -7,6 +7,7 @@ from functools import cached_property, reduce
 from itertools import pairwise, zip_longest
 
 from penstock.brief import Brief
+from penstock.frozen import frozen
 from penstock.scheduling.model.bands import Bands
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.memories import MemoryAssignment
@@ -17,7 +18,7 @@ from penstock.scheduling.model.stated import StatedSchedule
 from penstock.scheduling.model.stripe import ComputedBox
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gaps:
     """Optimality gaps: how far memory may lie above the optimum, as a fraction of a lower bound.
 
@@ -150,7 +151,7 @@ class Schedule(Brief):
         )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Frontier(Brief):
     """Schedules that may be Pareto-optimal in (memory, cycles), by increasing live bytes.
 

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from penstock.brief import Brief, shortened
 from penstock.choices import one_of
+from penstock.frozen import frozen
 from penstock.scheduling.model.plan import BufferMode
 from penstock.scheduling.model.stripe import StripeConfig
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatedChain:
     """Consecutive parts of a cascade that recompute the tensors between them; see `plan.Chain`."""
 
@@ -23,7 +24,7 @@ class StatedChain:
     keeps_halos: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatedPrefetch:
     """A copy of constants by the accelerator that runs a part; see `plan.Prefetch`.
 
@@ -38,7 +39,7 @@ class StatedPrefetch:
     early: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class Cascade:
     """Parts that run together, stripe by stripe.
 
@@ -92,7 +93,7 @@ class Cascade:
 _PLAIN = Cascade(())
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@frozen(repr=False)
 class StatedSchedule(Brief):
     """Cascades in execution order.  Parts that none of them names run alone, as whole layers.
 

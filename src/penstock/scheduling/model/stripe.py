@@ -13,19 +13,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
 from penstock.errors import UsageError
+from penstock.frozen import frozen
 from penstock.ir.affine import Affine, Number
 from penstock.ir.op import image_rows, row_axis, row_count, rows_region
-from penstock.ir.region import Interval, Region
+from penstock.ir.tensor import Interval, Region
 
 Extents = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ComputedBox:
     """A box of a tensor of the network, and the node that computes it in a graph with a node for
     each stripe; or a node that copies it, to read it as an array."""
@@ -36,7 +37,7 @@ class ComputedBox:
     is_copy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StripeConfig:
     """Stripes of a tensor.  Each field has one number per axis, in elements unless noted otherwise.
 

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from penstock.frozen import frozen
 from penstock.scheduling.order.steps import (
     Heuristic,
     OrderProblem,
@@ -47,7 +48,7 @@ BEAM_WIDTH = 16
 """Number of states that a beam keeps for each number of completed steps."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrderOptions:
     """Budgets of the search.
 
@@ -61,7 +62,7 @@ class OrderOptions:
     beam_width: int = BEAM_WIDTH
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Order:
     """An execution order, with its peak memory and a proven lower bound of the peak.
 
@@ -245,7 +246,7 @@ class _Run:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """The problem of ordering some of the steps: those in `goal` that are not in `done`.
 
@@ -260,7 +261,7 @@ class Piece:
     goal: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """The result of a best-first search for the order of least peak memory.
 
@@ -277,7 +278,7 @@ class Finding:
     states: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _State:
     """A state of the search: a set of completed steps, with the path that reached it.
 

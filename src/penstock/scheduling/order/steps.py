@@ -17,17 +17,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 import rustworkx as rx
 
 from penstock.errors import InternalError
+from penstock.frozen import frozen
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.parts import Parts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrderStep:
     """A step that reads and writes tensors, given by name.
 
@@ -43,7 +43,7 @@ class OrderStep:
     in_place: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrderProblem:
     """Steps that are to be ordered for least peak memory, with the sizes of their tensors.
 
@@ -166,7 +166,7 @@ def _may_overwrite(part: Part, storage: str, storages: Mapping[str, str]) -> boo
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepRead:
     """A tensor that a step reads.  It is live until all steps that read it have run.
 
@@ -177,7 +177,7 @@ class StepRead:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InPlacePair:
     """Two tensors of a step: its output `written` may overwrite its input `read`.
 
@@ -193,7 +193,7 @@ class InPlacePair:
     saved_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepRow:
     """The dependences and the memory of one step.
 
@@ -220,7 +220,7 @@ class StepRow:
     must_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepTable:
     """The dependences and the memory of all steps, one row per step, in the problem's order.
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.frozen import frozen
 from penstock.ir.breakdown import Filling
 from penstock.ir.op import ConstantPrefetch, Kernel, row_before
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
 from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.part import Part
@@ -23,7 +24,7 @@ from penstock.scheduling.model.stripe import Stripes, stripe_heights, whole_tens
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallTraffic:
     """Work and memory traffic of one kernel call.
 
@@ -58,7 +59,7 @@ def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartCalls:
     """All calls of one part; the key of a memoised cost.
 
@@ -76,7 +77,7 @@ class PartCalls:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FirstCall:
     """The first call of a cascade, with everything that determines its stall cycles.
 
@@ -93,7 +94,7 @@ class FirstCall:
     early: tuple[ConstantPrefetch, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostAccounting:
     """Computes the costs of plans, for the schedules of one graph.
 

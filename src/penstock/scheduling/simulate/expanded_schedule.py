@@ -23,6 +23,7 @@ from itertools import groupby
 
 import numpy as np
 
+from penstock.frozen import frozen
 from penstock.ir.graph import Value, free_name
 from penstock.memory.even_rows import Series
 from penstock.memory.problem import LiveBuffer, PlacementProblem
@@ -82,7 +83,7 @@ class ExpandedCascade:
         return row_stripes(shape, mine[:, 1:3].tolist())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryBlock:
     """Rows [lower, upper) of a storage, which are live in ticks [born, dead).
 

@@ -22,7 +22,7 @@ from functools import lru_cache
 
 from penstock.compiled import compiled
 from penstock.ir.op import Kernel, Op, Site, row_count
-from penstock.ir.region import Region
+from penstock.ir.tensor import Region
 from penstock.opkit.layers import QUAD
 from penstock.opkit.lstm import GATES
 

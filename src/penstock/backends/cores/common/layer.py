@@ -22,8 +22,7 @@ from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
 from penstock.frozen import frozen
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Ints
+from penstock.ir.tensor import Ints, Region
 from penstock.opkit.kernels import members
 from penstock.opkit.layers import WIDE
 from penstock.opkit.requantise import (

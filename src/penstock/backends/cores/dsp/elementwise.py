@@ -7,8 +7,7 @@ import numpy as np
 from penstock.backends.cores.common.layer import weighted_pairs
 from penstock.backends.cores.dsp.counts import DSP_CYCLES
 from penstock.ir.op import Kernel, Site, Table, row_count
-from penstock.ir.region import Region
-from penstock.ir.tensor import Array
+from penstock.ir.tensor import Array, Region
 from penstock.opkit import broadcast
 from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.lookup import ELEMENTS

@@ -1,6 +1,7 @@
 """Reduction: shared by operators that reduce whole axes.
 
-x  up to rank 4; neighbouring axes of more are first merged, where all or none are reduced
+x  up to rank 4; neighbouring axes of more are first merged, where all or none are reduced, after
+   those that are reduced have become the last where necessary
 y  x with extent 1 along `axes`; a reshape follows where the model drops the axes
 """
 
@@ -23,6 +24,7 @@ from penstock.opkit import broadcast
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import constant_axes, require, require_count, require_int8
 from penstock.opkit.nodes import onnx_form, reshaped, with_shape
+from penstock.ops.transpose import Transpose
 
 Axes = Ints
 
@@ -128,8 +130,7 @@ def onnx_form_of(node: ForeignNode, name: str) -> OnnxNode:
 def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Nodes]) -> Iterator[Made]:
     """Nodes of an ONNX reduction: those that `make` returns for the node and its axes.
 
-    Where the input has more than 4 axes, neighbouring ones are merged, before and after.
-    Raises UnsupportedError if it has too many that are reduced in turn."""
+    Where the input has more than 4 axes, neighbouring ones are merged, before and after."""
     axes = onnx_axes(node)
     if node.x.rank <= broadcast.RANK:
         yield from make(node, axes)
@@ -145,18 +146,19 @@ def onnx_nodes(node: OnnxNode, make: Callable[[OnnxNode, Axes], Nodes]) -> Itera
 
 
 def _viewed(node: ForeignNode, axes: Axes) -> tuple[Value, Axes, tuple[Made, ...]]:
-    """The input of a reduction with neighbouring axes merged, its reduced axes, and the node."""
-    x = node.x
+    """The input of a reduction with neighbouring axes merged, its reduced axes, and the nodes.
+
+    Reduced axes become the last where too many axes would be left."""
+    x, ordered = node.x, tuple[Made, ...]()
     shape, merged = _merged(x.shape, axes)
     if len(shape) > broadcast.RANK:
-        raise node.unsupported(
-            f"input of shape {list(x.shape)} is reduced along axes {list(axes)}; "
-            f"neighbouring axes that are all reduced, or all kept, must form at most "
-            f"{broadcast.RANK} groups",
-            help="transpose or reshape to fewer axes in the model",
-        )
+        order = (*(a for a in range(x.rank) if a not in axes), *axes)
+        type = x.type.with_shape(tuple(x.shape[a] for a in order))
+        ordered = (Made(Transpose(order), (x,), Value(f"{node.y.name}/ordered", type)),)
+        x, axes = ordered[0].output, tuple(range(x.rank - len(axes), x.rank))
+        shape, merged = _merged(x.shape, axes)
     viewed, made = reshaped(x, shape, f"{node.y.name}/input")
-    return viewed, merged, made
+    return viewed, merged, (*ordered, *made)
 
 
 def _merged(shape: Ints, axes: Axes) -> tuple[Ints, Axes]:

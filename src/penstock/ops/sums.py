@@ -41,7 +41,6 @@ from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction
 from penstock.opkit.requantise import Multipliers, fitting_multiplier
 from penstock.opkit.sliding import Window
-from penstock.ops.axis_extremes import ReduceMax
 from penstock.ops.formulas import Term
 from penstock.ops.gather import Gather
 from penstock.ops.pad import Pad
@@ -57,6 +56,7 @@ from penstock.ops.plain import (
     Power,
     Square,
 )
+from penstock.ops.plain_reduction import PlainReduction, ReductionFunction
 from penstock.ops.reshape import Reshape
 from penstock.ops.running import Halves, RequantiseLast, RunningSum
 from penstock.ops.slice import along
@@ -197,7 +197,8 @@ def _norm(node: OnnxNode, axes: Axes) -> Nodes:
         case "ReduceLogSum":
             y = x.to(total).to(PlainLog())
         case _:
-            largest = Term(real, real.real(real.apply(ReduceMax(axes), node.x)))
+            extreme = PlainReduction(ReductionFunction.MAX, axes)
+            largest = Term(real, node.x).to(extreme)
             y = (x - largest).to(PlainExp()).to(total).to(PlainLog()) + largest
     return real.result(y.value)
 

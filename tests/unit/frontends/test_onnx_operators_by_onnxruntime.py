@@ -1226,8 +1226,9 @@ def test_volumes_are_resized(parameters: str, mode: str, where: str, tmp_path: P
     text = f"""<ir_version: 8, opset_import: ["" : 18]>
         net (float[1,2,3,4,5] x) => (float[1,2,6,8,5] y)
         <float[5] factors = {{1.0, 1.0, 2.0, 2.0, 1.0}}, int64[5] sizes = {{1, 2, 6, 8, 5}}>
-        {{ y = Resize <mode = "{mode}", keep_aspect_ratio_policy = "stretch", coordinate_transformation_mode = "{where}",
-                      nearest_mode = "floor"> (x, {parameters}) }}"""
+        {{ y = Resize <mode = "{mode}", keep_aspect_ratio_policy = "stretch",
+                      coordinate_transformation_mode = "{where}", nearest_mode = "floor">
+           (x, {parameters}) }}"""
     raw = onnx.parser.parse_model(text).SerializeToString()
     assert judged(raw, tmp_path).failure is None
 
@@ -1251,5 +1252,17 @@ def test_normalisations_of_volumes(operator: str, shape: tuple[int, ...], tmp_pa
         (float[{extents}] y) <float[4] factor = {{1.5, 0.5, 2.0, 1.0}},
                               float[4] offset = {{0.5, -0.1, 0.2, 0.0}}>
         {{ y = {operator}Normalization {groups} ({inputs}) }}"""
+    raw = onnx.parser.parse_model(text).SerializeToString()
+    assert judged(raw, tmp_path).failure is None
+
+
+@pytest.mark.parametrize("operator", ["ReduceMean", "ReduceL2", "ReduceMax", "ReduceLogSumExp"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_axes_are_reduced_in_turn(operator: str, keepdims: int, tmp_path: Path) -> None:
+    """As PyTorch exports an adaptive pool whose bins overlap."""
+    shape = "2,1,4,1,1,3" if keepdims else "2,4,1,3"
+    text = f"""<ir_version: 8, opset_import: ["" : 13]>
+        net (float[2,3,4,3,1,3] x) => (float[{shape}] y)
+        {{ y = {operator} <axes = [1, 3], keepdims = {keepdims}> (x) }}"""
     raw = onnx.parser.parse_model(text).SerializeToString()
     assert judged(raw, tmp_path).failure is None

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import UnsupportedError
 from penstock.frontends.open import parse
 from penstock.simulators.graph import run_graph
 from tools.tflite_writer import OperatorSpec, TensorSpec, write_tflite
@@ -62,13 +61,10 @@ def reduced(shape: tuple[int, ...], axes: tuple[int, ...]) -> bytes:
     return write_tflite(tensors, (OperatorSpec("REDUCE_MAX", (0, 1), (2,)),), (0,), (2,))
 
 
-@pytest.mark.parametrize("axes", [(1, 2, 4), (0, 4), (2, 3), (4,), (0, 1, 2, 3, 4)])
+@pytest.mark.parametrize(
+    "axes", [(1, 2, 4), (0, 4), (2, 3), (4,), (0, 1, 2, 3, 4), (0, 2, 4), (1, 3)]
+)
 def test_tensors_of_five_axes_are_reduced(axes: tuple[int, ...]) -> None:
-    x = np.random.default_rng(1).integers(-128, 128, (1, 3, 4, 2, 3)).astype(np.int8)
+    x = np.random.default_rng(1).integers(-128, 128, (2, 3, 4, 2, 3)).astype(np.int8)
     graph = parse(reduced(x.shape, axes), "m.tflite")
     np.testing.assert_array_equal(run_graph(graph, {"x": x})["y"], x.max(axis=axes))
-
-
-def test_axes_that_are_reduced_in_turn_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="must form at most 4 groups"):
-        parse(reduced((2, 3, 4, 2, 3), (0, 2, 4)), "m.tflite")

@@ -46,27 +46,27 @@ class _Heads:
         scale = new.number("scale", 0.0) or 1 / math.sqrt(self.size)
         transposed = new.made("Transpose", self.key, perm=(0, 1, 3, 2))
         scores = new.made("MatMul", self.query, transposed)
-        scores = new.made("Mul", scores, new.real(scale))
+        scores = new.made("Mul", scores, scale)
         for addend in self.addends:
             scores = new.made("Add", scores, addend)
         if whole(new.node, "unidirectional", 0):
             later = np.triu(np.full((self.positions, self.keys), _EXCLUDED, np.float32),
                             1 + self.keys - self.positions)  # fmt: skip
-            scores = new.made("Add", scores, new.constant(later))
+            scores = new.made("Add", scores, later)
         weights = new.made("Softmax", scores, axis=-1)
         found = new.made("MatMul", weights, self.value)
         found = new.made("Transpose", found, perm=(0, 2, 1, 3))
-        return new.made("Reshape", found, new.integers(0, 0, -1))
+        return new.made("Reshape", found, (0, 0, -1))
 
 
 def _split(new: Definition, x: str, lower: int, upper: int) -> str:
     """Some columns of a tensor."""
-    return new.made("Slice", x, new.integers(lower), new.integers(upper), new.integers(-1))
+    return new.made("Slice", x, (lower,), (upper,), (-1,))
 
 
 def _by_heads(new: Definition, x: str, heads: int) -> str:
     """(batch, positions, heads x size) as (batch, heads, positions, size)."""
-    split = new.made("Reshape", x, new.integers(0, 0, heads, -1))
+    split = new.made("Reshape", x, (0, 0, heads, -1))
     return new.made("Transpose", split, perm=(0, 2, 1, 3))
 
 
@@ -82,20 +82,20 @@ def _mask(new: Definition, position: int, batch: int, keys: int) -> tuple[str, .
     excluded = new.real(new.number("mask_filter_value", -10000.0))
     if shape in ((batch,), (2 * batch,)):
         places = new.constant(np.arange(keys, dtype=np.int32)[None])
-        ends = new.made("Reshape", name, new.integers(-1, batch, 1))
-        kept = new.made("Less", places, new.made("Gather", ends, new.integers(0), axis=0))
+        ends = new.made("Reshape", name, (-1, batch, 1))
+        kept = new.made("Less", places, new.made("Gather", ends, (0,), axis=0))
         if shape == (2 * batch,):
-            starts = new.made("Gather", ends, new.integers(1), axis=0)
+            starts = new.made("Gather", ends, (1,), axis=0)
             kept = new.made("And", kept, new.made("GreaterOrEqual", places, starts))
-        kept = new.made("Reshape", kept, new.integers(batch, 1, 1, keys))
+        kept = new.made("Reshape", kept, (batch, 1, 1, keys))
     elif shape is not None and len(shape) in (2, 3) and (shape[0], shape[-1]) == (batch, keys):
         rows = shape[1] if len(shape) == 3 else 1
         zero = new.constant(np.zeros((), np.dtype(new.types[name])))
         kept = new.made("Greater", name, zero)
-        kept = new.made("Reshape", kept, new.integers(batch, 1, rows, keys))
+        kept = new.made("Reshape", kept, (batch, 1, rows, keys))
     else:
         return None
-    return (new.made("Where", kept, new.real(0), excluded),)
+    return (new.made("Where", kept, 0, excluded),)
 
 
 def _projected(new: Definition, projections: str, bias: str, past: int, mask: int) -> bool:
@@ -137,7 +137,7 @@ def _projected(new: Definition, projections: str, bias: str, past: int, mask: in
 
 def _half(new: Definition, x: str, k: int) -> str:
     """Row k of the first axis, without that axis."""
-    return new.made_along("Squeeze", new.made("Gather", x, new.integers(k), axis=0), 0)
+    return new.made_along("Squeeze", new.made("Gather", x, (k,), axis=0), 0)
 
 
 def _after(new: Definition, before: str, x: str) -> str:
@@ -212,7 +212,7 @@ def _embedded(new: Definition) -> bool:
     counted = new.made_along("ReduceSum", mask, 1, keepdims=0) if mask else ""
     new.name_output(y)
     if not counted:
-        counted = new.made("Identity", new.constant(np.zeros(shape[0], np.int32)))
+        counted = new.made("Identity", np.zeros(shape[0], np.int32))
     new.name_output(counted, 1)
     new.name_output(total, 2)
     return True

@@ -70,10 +70,10 @@ def _name_product(
     taps = [new.made("Reshape", tap, shape) for tap in under.taps(new, padded)]
     columns = taps[0] if len(taps) == 1 else new.made("Concat", *taps, axis=2)
     terms, grouped = depth * len(taps), (groups,) if groups > 1 else ()
-    columns = new.made("Reshape", columns, new.integers(batch, *grouped, terms, pixels))
-    rows = new.made("Reshape", operands[1], new.integers(*grouped, outputs // groups, terms))
+    columns = new.made("Reshape", columns, (batch, *grouped, terms, pixels))
+    rows = new.made("Reshape", operands[1], (*grouped, outputs // groups, terms))
     y = new.made("MatMul", rows, columns)
-    y = new.made("Reshape", y, new.integers(batch, outputs, *under.counts))
+    y = new.made("Reshape", y, (batch, outputs, *under.counts))
     if bias := new.given(2):
         of_channels = new.integers(outputs, *(1 for _ in under.counts))
         y = new.made("Add", y, new.made("Reshape", bias, of_channels))
@@ -107,16 +107,16 @@ def _transposed(new: Definition) -> bool:
         rows = batch * channels * math.prod(spread) * extents[a]
         spread.append(extents[a] * stride)
         rest = extents[a + 1 :]
-        x = new.made("Reshape", x, new.integers(rows, 1, math.prod(rest)))
-        x = new.made("Pad", x, new.integers(0, 0, 0, 0, stride - 1, 0))
-        x = new.made("Reshape", x, new.integers(batch, channels, *spread, *rest))
-        w = new.made("Gather", w, new.integers(*reversed(range(sizes[a]))), axis=a + 2)
+        x = new.made("Reshape", x, (rows, 1, math.prod(rest)))
+        x = new.made("Pad", x, (0, 0, 0, 0, stride - 1, 0))
+        x = new.made("Reshape", x, (batch, channels, *spread, *rest))
+        w = new.made("Gather", w, (*reversed(range(sizes[a])),), axis=a + 2)
     if min(counts) < 1:
         return False
-    w = new.made("Reshape", w, new.integers(groups, inputs // groups, depth, *sizes))
+    w = new.made("Reshape", w, (groups, inputs // groups, depth, *sizes))
     w = new.made("Transpose", w, perm=(0, 2, 1, *range(3, axes + 3)))
     sides = groups * depth, inputs // groups
-    w = new.made("Reshape", w, new.integers(*sides, *sizes))
+    w = new.made("Reshape", w, (*sides, *sizes))
     under = Windows(tuple(sizes), (1,) * axes, stated[1], tuple(starts), tuple(ends), tuple(counts))
     _name_product(new, under, (x, w), (batch, *sides), groups)
     return True

@@ -62,7 +62,7 @@ class _Inlined:
         yield from found
 
     def _branch(self, node: FileNode, index: int) -> list[FileNode] | None:
-        condition = self.constants.get(node.inputs[0]) if node.inputs else None
+        condition = self.constants.get(node.x) if node.inputs else None
         if condition is None or condition.size != 1:
             return None
         branch = node.graphs.get("then_branch" if condition.item() else "else_branch")
@@ -148,7 +148,7 @@ class _Inlined:
         nodes: list[FileNode] = []
         rows: list[list[str]] = []
         for step in range(steps):
-            label = f"{node.outputs[0]}#{index}.{step}"
+            label = f"{node.y}#{index}.{step}"
             names = dict(zip(body.inputs, (*given(step, label), *carried), strict=True))
             copied, outputs = self._copied(body, names, f"#{index}.{step}")
             nodes += copied

@@ -324,7 +324,7 @@ class _Writer:
             return _Wide(self._constant(elements.astype(np.int32)), _Bounds.of(elements))
         if form is None:
             node = self._first_of_reals(name)
-            raise _refused(node, f'"{node.outputs[0]}" holds real numbers, must hold integers')
+            raise _refused(node, f'"{node.y}" holds real numbers, must hold integers')
         if form.bounds.dtype is None:
             raise self._refused(f'"{name}" reaches {form.bounds.size}, must fit int32')
         match form:
@@ -443,7 +443,7 @@ class _Writer:
                         pointwise,
                         lambda v, k=k, one=one: function(v, one) if k == 0 else function(one, v),
                     )
-                    self.forms[node.outputs[0]] = replace(pointwise, values=values)
+                    self.forms[node.y] = replace(pointwise, values=values)
                     return
         operands = [self._wide(name) for name in (a, b)]
         bounds = [np.array([x.bounds.lower, x.bounds.upper], object) for x in operands]
@@ -452,7 +452,7 @@ class _Writer:
         if reach.dtype is None:
             raise self._refused(f"its results reach {reach.size}, must fit int32")
         found = self._made(node.name, *(x.name for x in operands))
-        self.forms[node.outputs[0]] = _Wide(found, reach)
+        self.forms[node.y] = _Wide(found, reach)
 
     def _takes_bias(self, node: FileNode, a: str, b: str) -> bool:
         """Whether a constant is added to the sums of a layer, one number for each channel."""
@@ -463,7 +463,7 @@ class _Writer:
                 if bias is None:
                     return False
                 bias = bias if form.bias is None else form.bias + bias
-                self.forms[node.outputs[0]] = replace(form, bias=bias)
+                self.forms[node.y] = replace(form, bias=bias)
                 return True
         return False
 
@@ -472,7 +472,7 @@ class _Writer:
         channels = _channels(form)
         if numbers.size == 1:
             return np.broadcast_to(numbers.ravel(), (channels,))
-        shape, axis = self.shapes.get(form.node.outputs[0]), _channel_axis(form)
+        shape, axis = self.shapes.get(form.node.y), _channel_axis(form)
         if numbers.size == channels and form.node.name == "Conv":
             return numbers.ravel()
         if numbers.size != channels or shape is None:
@@ -494,13 +494,13 @@ class _Writer:
 
     def _pointwise(self, node: FileNode, function: Callable[[Array], Array]) -> None:
         """A function of elements of 8 bits.  Raises UnsupportedError for other elements."""
-        found = self._function(node.inputs[0])
+        found = self._function(node.x)
         if found is None:
             raise self._refused(
-                f'its input "{node.inputs[0]}" must be elements of 8 bits',
+                f'its input "{node.x}" must be elements of 8 bits',
                 help="put a RequantShift before it",
             )
-        self.forms[node.outputs[0]] = replace(found, values=self._of_values(found, function))
+        self.forms[node.y] = replace(found, values=self._of_values(found, function))
 
     def _of_values(self, source: _Function, function: Callable[[Array], Array]) -> Int64s:
         """The values of a function of a function.  Raises UnsupportedError beyond int32."""
@@ -523,23 +523,23 @@ class _Writer:
 
     def _layer(self, node: FileNode) -> None:
         w, *bias = node.inputs[1:]
-        x = self.forms[node.inputs[0]]
+        x = self.forms[node.x]
         assert isinstance(x, _Bytes)
         factor = _whole_attribute(node, "alpha")
         if w not in self.constants:
-            other, shape = self.forms[w], self.shapes.get(node.inputs[0])
+            other, shape = self.forms[w], self.shapes.get(node.x)
             assert isinstance(other, _Bytes)
             # Where a shape is not known, only a RequantShift may read the sums.
             depth = MOST_EXACT if shape is None else shape[-1]
             reach = depth * x.bounds.size * other.bounds.size
-            self.forms[node.outputs[0]] = _Sums(node, (x, other), None, None, factor, reach)
+            self.forms[node.y] = _Sums(node, (x, other), None, None, factor, reach)
             return
         weights = self._whole(w)
         axis = 0 if node.name == "Conv" or whole(node, "transB", 0) else 1
         sums = np.abs(weights).sum(axis=other_axes(weights, axis))
         reach = int(sums.max(initial=0)) * x.bounds.size
         found = _Sums(replace(node, inputs=node.inputs[:2]), (x,), weights, None, factor, reach)
-        self.forms[node.outputs[0]] = found
+        self.forms[node.y] = found
         if not bias or not bias[0]:
             return
         offsets = self._whole(bias[0]) * _whole_attribute(node, "beta")
@@ -547,12 +547,12 @@ class _Writer:
             raise self._refused(f'its offset "{bias[0]}" is wider than 32 bits')
         each = self._of_channels(node, _as_channels(offsets, node), found)
         if each is not None:
-            self.forms[node.outputs[0]] = replace(found, bias=each)
+            self.forms[node.y] = replace(found, bias=each)
             return
-        sums, more = self._sums(node.outputs[0], found), _Bounds.of(offsets)
+        sums, more = self._sums(node.y, found), _Bounds.of(offsets)
         total = self._made("Add", sums, self._constant(offsets.astype(np.int32)))
         bounds = _Bounds(found.bounds.lower + more.lower, found.bounds.upper + more.upper)
-        self.forms[node.outputs[0]] = _Wide(total, bounds)
+        self.forms[node.y] = _Wide(total, bounds)
 
     # The dialect.
 
@@ -583,20 +583,20 @@ class _Writer:
             self._pointwise(node, lambda x: x * np.clip(x + three, 0, six) * sixth)
 
     def _multiplied(self, node: FileNode, factor: int) -> None:
-        if self._function(node.inputs[0]) is not None:
+        if self._function(node.x) is not None:
             self._pointwise(node, lambda x: x * factor)
             return
-        x = self._wide(node.inputs[0])
+        x = self._wide(node.x)
         reach = _Bounds(*sorted((x.bounds.lower * factor, x.bounds.upper * factor)))
         if reach.dtype is None:
             raise self._refused(f"its results reach {reach.size}, must fit int32")
         found = self._made("Mul", x.name, self._number(factor, INT32))
-        self.forms[node.outputs[0]] = _Wide(found, reach)
+        self.forms[node.y] = _Wide(found, reach)
 
     def _of_no_norm(self, node: FileNode) -> None:
         """((x * w + b) * mul) >> log2(D), clamped."""
         x, w, b = _inputs(node, 3)
-        shift, multiplier, target = _shift(node, "D"), _whole_number(node, "mul"), node.outputs[0]
+        shift, multiplier, target = _shift(node, "D"), _whole_number(node, "mul"), node.y
         operands = [self._wide(name) for name in (x, w, b)]
         size = operands[0].bounds.size * operands[1].bounds.size + operands[2].bounds.size
         if size >= 2**31:
@@ -614,25 +614,25 @@ class _Writer:
         multiplier, addend = (self._whole(name) for name in _inputs(node, 3)[1:])
         if not shift:  # 2 x / 2 needs no rounding
             multiplier, addend, shift = 2 * multiplier, 2 * addend, 1
-        source = self._function(node.inputs[0])
-        form = self.forms.get(node.inputs[0])
+        source = self._function(node.x)
+        form = self.forms.get(node.x)
         if source is not None and multiplier.size == addend.size == 1:
             products = source.values.astype(object) * multiplier.item() + addend.item()
             self._tabulated(node, source, products + (1 << shift - 1) >> shift, bounds)
             return
-        target = node.outputs[0]
+        target = node.y
         if isinstance(form, _Sums):
             found = self._requantised_layer(node, form, multiplier, addend, shift)
             if found is not None:
                 self.forms[target] = self._bytes(found, target, bounds)
                 return
-        x = self._wide(node.inputs[0])
+        x = self._wide(node.x)
         found = self._requantised_sums(node, x, multiplier, addend, shift)
         self.forms[target] = self._bytes(found, target, bounds)
 
     def _tabulated(self, node: FileNode, source: _Function, values: Array, bounds: _Bounds) -> None:
         assert bounds.dtype is not None
-        held, target = _Bounds.held_by(bounds.dtype), node.outputs[0]
+        held, target = _Bounds.held_by(bounds.dtype), node.y
         # In the order of elements stored as int8, which is that of the elements.
         stored = np.clip(values, bounds.lower, bounds.upper) - held.lower - 128
         results = tuple(int(y) for y in stored)
@@ -685,9 +685,9 @@ class _Writer:
         if multiplier.size == addend.size == 1:
             stated = self._stated(multiplier.ravel(), addend.ravel(), shift)
             return self._made("RequantShift", x.name, **stated)
-        shape = self.shapes.get(node.inputs[0])
+        shape = self.shapes.get(node.x)
         if shape is None:
-            raise self._refused(f'the shape of "{node.inputs[0]}" is not known')
+            raise self._refused(f'the shape of "{node.x}" is not known')
         rank = len(shape)
         full = [_of_shape(part, shape) for part in (multiplier, addend)]
         axes = {axis for part in full for axis, extent in enumerate(part.shape) if extent > 1}
@@ -709,9 +709,9 @@ class _Writer:
 
     def _of_mean(self, node: FileNode) -> None:
         """The mean along axes, rounded to nearest: (2 sum + n) / 2 n, rounded down."""
-        x, shape = self._wide(_inputs(node, 1)[0]), self.shapes.get(node.inputs[0])
+        x, shape = self._wide(_inputs(node, 1)[0]), self.shapes.get(node.x)
         if shape is None:
-            raise self._refused(f'the shape of "{node.inputs[0]}" is not known')
+            raise self._refused(f'the shape of "{node.x}" is not known')
         axes = listed_axes(node, []) or tuple(range(len(shape)))
         count = math.prod(shape[axis] for axis in axes)
         reach = count * x.bounds.size
@@ -731,19 +731,19 @@ class _Writer:
         quotient = self._made("Div", above, self._number(2 * count, INT32))
         found = self._made("Sub", quotient, self._number(x.bounds.size, INT32))
         if x.bounds.dtype in EIGHT_BITS:
-            target = node.outputs[0]
+            target = node.y
             self.forms[target] = self._bytes(self._cast(found, REAL), target, x.bounds)
         else:
-            self.forms[node.outputs[0]] = _Wide(found, x.bounds)
+            self.forms[node.y] = _Wide(found, x.bounds)
 
     def _of_vectors(self, node: FileNode) -> None:
         """A softmax or normalisation of vectors of elements of 8 bits."""
-        x, target = self.forms.get(node.inputs[0]), node.outputs[0]
+        x, target = self.forms.get(node.x), node.y
         is_norm = node.name in ("iLayerNorm", "iRMSNorm")
         bounds = _levels(node, signed=is_norm)
         if not isinstance(x, _Bytes):
             raise self._refused(
-                f'its input "{node.inputs[0]}" must be elements of 8 bits',
+                f'its input "{node.x}" must be elements of 8 bits',
                 help="put a RequantShift before it",
             )
         count = {"iLayerNorm": 3, "iRMSNorm": 2}.get(node.name, 1)

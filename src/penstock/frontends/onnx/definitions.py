@@ -17,6 +17,10 @@ Shapes = Mapping[str, Ints | None]
 """Of the tensors of a model, by name; None where one is not known."""
 
 
+Input = str | Ints | float | Array
+"""Of a new node: a name, or the integers, the real number or the elements of a new constant."""
+
+
 @dataclass(slots=True)
 class Definition:
     """The nodes that define `node`, the `index`-th of `file`, and their constants.
@@ -33,7 +37,7 @@ class Definition:
 
     def constant(self, elements: Array) -> str:
         """The name of a new constant."""
-        name = f"{self.node.outputs[0]}#{self.index}/constant{len(self.constants)}"
+        name = f"{self.node.y}#{self.index}/constant{len(self.constants)}"
         self.constants[name] = elements
         return name
 
@@ -45,14 +49,26 @@ class Definition:
         """The name of a new real number."""
         return self.constant(np.array(number, np.float32))
 
-    def made(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
-        """The name of the result of a new node."""
+    def _named(self, given: Input) -> str:
+        match given:
+            case str():
+                return given
+            case tuple():
+                return self.integers(*given)
+            case int() | float():
+                return self.real(given)
+            case _:
+                return self.constant(given)
+
+    def made(self, operator: str, *given: Input, **attributes: Attribute) -> str:
+        """The name of the result of a new node, some inputs of which may be new constants."""
+        inputs = tuple(map(self._named, given))
         # A definition may turn nodes into constants, which keep their names.
-        name = f"{self.node.outputs[0]}#{self.index}/{len(self.nodes) + len(self.constants)}"
+        name = f"{self.node.y}#{self.index}/{len(self.nodes) + len(self.constants)}"
         self.nodes.append(FileNode(operator, self.node.where, inputs, (name,), attributes))
         return name
 
-    def made_all(self, operator: str, *inputs: str, count: int) -> tuple[str, ...]:
+    def made_all(self, operator: str, *inputs: Input, count: int) -> tuple[str, ...]:
         """The names of the results of a new node with several."""
         first = self.made(operator, *inputs)
         names = (first, *(f"{first}/{k}" for k in range(1, count)))

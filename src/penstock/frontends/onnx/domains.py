@@ -167,7 +167,7 @@ class _Analysis:
             if self.assumed or not self.exact.keys().isdisjoint(node.inputs)
             for name in node.outputs
         }
-        tables = {node.outputs[0] for node in nodes if self._is_table(node)}
+        tables = {node.y for node in nodes if self._is_table(node)}
         floats = self._floats(nodes, fixed, tables)
         reals = dict(self._inputs(floats))
         for node in nodes:
@@ -208,7 +208,7 @@ class _Analysis:
         found = set(needed)
         plain = {name for name, type in self.types.items() if type != REAL} - self.offsets.keys()
         for node in self.file.nodes:
-            if node.name in (*MOVING, CAST) and node.inputs[0] in found | plain:
+            if node.name in (*MOVING, CAST) and node.x in found | plain:
                 found.update({n for n in node.outputs if self.types[n] == REAL} - known)
         before: set[str] = set()
         while before != found:
@@ -256,7 +256,7 @@ class _Analysis:
     def _is_table(self, node: FileNode) -> bool:
         """Whether the node is computed as a function of an exact tensor, because no operator file
         computes it from its inputs."""
-        if self.assumed or node.outputs[0] not in self.chains:
+        if self.assumed or node.y not in self.chains:
             return False
         inexact = any(n not in self.exact and n not in self.constants for n in node.inputs if n)
         asked = self.names.get(node.name)
@@ -265,11 +265,11 @@ class _Analysis:
     def _forward(self, node: FileNode) -> None:
         self._forward_exact(node)
         chain = self._chain(node)
-        if chain is not None and node.outputs[0] not in self.exact:
-            self.chains[node.outputs[0]] = chain
+        if chain is not None and node.y not in self.exact:
+            self.chains[node.y] = chain
 
     def _forward_exact(self, node: FileNode) -> None:
-        name, target = node.inputs[0], node.outputs[0]
+        name, target = node.x, node.y
         if node.name == QUANTISE:
             activation_scale(node, self.constants)
             self.offsets[target] = OFFSETS[self.types[target]]
@@ -323,21 +323,19 @@ class _Analysis:
 
     def _backward(self, node: FileNode) -> None:
         if node.name == QUANTISE:
-            self._want(node.inputs[0], (activation_scale(node, self.constants),))
+            self._want(node.x, (activation_scale(node, self.constants),))
         elif node.name == DEQUANTISE:
-            if node.outputs[0] in self.exact:
-                self.labels[node.inputs[0]] = self.exact[node.outputs[0]]
+            if node.y in self.exact:
+                self.labels[node.x] = self.exact[node.y]
         elif self._selects(node) or self._keeps_reals(node):
             self._backward_selection(node)
         elif self._is_table(node):
-            self.read.add(self.chains[node.outputs[0]].source)
+            self.read.add(self.chains[node.y].source)
         else:
             self.read.update(node.inputs)
 
     def _keeps_reals(self, node: FileNode) -> bool:
-        return node.name == CAST and {self.types[node.inputs[0]], self.types[node.outputs[0]]} == {
-            REAL
-        }
+        return node.name == CAST and {self.types[node.x], self.types[node.y]} == {REAL}
 
     def _backward_selection(self, node: FileNode) -> None:
         selected = operands(node, self.file.opset)
@@ -373,8 +371,8 @@ class _Analysis:
         reals: Mapping[str, RealStorage],
     ) -> RealStorage:
         exact = self.exact.get(name)
-        if node.name in (*MOVING, CAST) and node.inputs[0] in reals:
-            return reals[node.inputs[0]]
+        if node.name in (*MOVING, CAST) and node.x in reals:
+            return reals[node.x]
         if node.name in (DEQUANTISE, CAST):
             return RealStorage((), exact, is_read=True)
         if exact is None and (name not in self.read or self.assumed):
@@ -419,7 +417,7 @@ def _takes(
 def _makes(node: FileNode, names: Mapping[str, OnnxName], floats: set[str], assumed: bool) -> bool:
     """Whether the outputs of a node may be float32."""
     if node.name in (*MOVING, CAST):
-        return node.inputs[0] in floats
+        return node.x in floats
     if assumed and node.name in MOVING_REALS:
         return floats.issuperset(node.inputs if node.name == "Concat" else node.inputs[:1])
     asked = names.get(node.name)
@@ -496,7 +494,7 @@ def _table(
             )
         result = found[0].reshape(-1).astype(np.float32)
         off = 0.0 if node.name in DETERMINED else nudge
-        reals[node.outputs[0]] = result * np.float32(1 + off)
+        reals[node.y] = result * np.float32(1 + off)
     with np.errstate(all="ignore"):
         steps = np.rint(reals[chain.nodes[-1].outputs[0]] / np.float32(scale.scales[0]))
     bounded = np.nan_to_num(steps, nan=-512.0, posinf=512.0, neginf=-512.0).clip(-512, 512)

@@ -116,7 +116,7 @@ def _product(
         """A tensor with an axis for each group of labels."""
         wanted = shape(groups)
         is_same = wanted == shape(labels)
-        return name if is_same else new.made("Reshape", name, new.integers(*wanted))
+        return name if is_same else new.made("Reshape", name, wanted)
 
     if not inner:
         left = shaped(a.name, a.labels, [*batch, *rows, *("" for _ in columns)])
@@ -128,7 +128,7 @@ def _product(
     product = new.made("MatMul", left, shaped(b.name, b.labels, [*stack, inner, columns]))
     found = [*stack, *joined, columns]
     if shape(found) != shape(labels):
-        product = new.made("Reshape", product, new.integers(*shape(labels)))
+        product = new.made("Reshape", product, shape(labels))
     return _Labelled(product, labels)
 
 

@@ -49,7 +49,7 @@ def _output_type(node: FileNode, k: int, opset: int, found: Mapping[str, str]) -
     if stated is not None:
         return stated
     schema = operator_schema(node.name, opset)
-    first = found[node.inputs[0]] if node.inputs else REAL
+    first = found[node.x] if node.inputs else REAL
     if schema is None and node.name == QUANTISE:  # onnxruntime's own, before opset 10
         return found[node.inputs[2]]
     if schema is None:

@@ -243,6 +243,16 @@ class FileNode:
     tensors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     graphs: Mapping[str, Subgraph] = field(default_factory=dict[str, Subgraph])
 
+    @property
+    def x(self) -> str:
+        """Input 0."""
+        return self.inputs[0]
+
+    @property
+    def y(self) -> str:
+        """Output 0."""
+        return self.outputs[0]
+
 
 @frozen
 class Border:

@@ -33,7 +33,7 @@ def _define(new: Definition) -> bool:
         return False
     sizes = new.integers(math.prod(shape[:axis]), math.prod(shape[axis:]))
     found = new.made(new.node.name, new.made("Reshape", new.given(0), sizes), axis=1)
-    new.name_output(new.made("Reshape", found, new.integers(*shape)))
+    new.name_output(new.made("Reshape", found, shape))
     return True
 
 

@@ -280,10 +280,10 @@ def with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
     while any(node.name in (SHAPE, SIZE) for node in file.nodes):
         types, constants = _types(file, extents), dict[str, Array]()
         for node in file.nodes:
-            shape = _extents(types.get(node.inputs[0])) if node.name in (SHAPE, SIZE) else None
+            shape = _extents(types.get(node.x)) if node.name in (SHAPE, SIZE) else None
             if shape is not None:
                 found = np.prod(shape) if node.name == SIZE else shape_slice(node, shape)
-                constants[node.outputs[0]] = np.array(found, np.int64)
+                constants[node.y] = np.array(found, np.int64)
         if not constants:
             break
         nodes = tuple(node for node in file.nodes if constants.keys().isdisjoint(node.outputs))

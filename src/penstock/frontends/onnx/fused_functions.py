@@ -31,7 +31,7 @@ def _activated(new: Definition, x: str, parameters: tuple[float, ...]) -> bool:
         return False
     stated = dict(zip(names, parameters, strict=False))
     if name == "Clip":
-        new.name_output(new.made(name, x, new.real(stated["min"]), new.real(stated["max"])))
+        new.name_output(new.made(name, x, stated["min"], stated["max"]))
     else:
         new.name_output(new.made(name, x, **stated))
     return True
@@ -74,14 +74,14 @@ def _fused_product(new: Definition) -> bool:
         operands.append(given if is_same else new.made("Transpose", given, perm=order))
     y = new.made("MatMul", *operands)
     if (factor := new.number("alpha", 1.0)) != 1:
-        y = new.made("Mul", y, new.real(factor))
+        y = new.made("Mul", y, factor)
     new.name_output(y)
     return True
 
 
 def _quick_gelu(new: Definition) -> bool:
     x = new.given(0)
-    inner = new.made("Mul", x, new.real(new.number("alpha", 1.702)))
+    inner = new.made("Mul", x, new.number("alpha", 1.702))
     new.name_output(new.made("Mul", x, new.made("Sigmoid", inner)))
     return True
 
@@ -104,7 +104,7 @@ def _normalised(
         inputs = (x, scale, bias) if bias else (x, scale)
         return new.made("LayerNormalization", *inputs, epsilon=epsilon)
     square = new.made_along("ReduceMean", new.made("Mul", x, x), -1)
-    root = new.made("Sqrt", new.made("Add", square, new.real(epsilon)))
+    root = new.made("Sqrt", new.made("Add", square, epsilon))
     return new.made("Mul", new.made("Div", x, root), scale)
 
 

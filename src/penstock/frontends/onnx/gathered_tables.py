@@ -25,9 +25,9 @@ def _define(new: Definition) -> bool:
     if shape is None or not -len(shape) <= axis < len(shape):
         return False
     axis %= len(shape)
-    rows = new.made("Gather", new.given(0), new.constant(indices.ravel()), axis=axis)
+    rows = new.made("Gather", new.given(0), indices.ravel(), axis=axis)
     wanted = (*shape[:axis], *indices.shape, *shape[axis + 1 :])
-    new.name_output(new.made("Reshape", rows, new.integers(*wanted)))
+    new.name_output(new.made("Reshape", rows, wanted))
     return True
 
 

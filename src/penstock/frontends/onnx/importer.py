@@ -447,7 +447,7 @@ class _Importer:
     def _move(self, node: FileNode) -> None:
         if not node.inputs or not node.outputs:
             raise wrong(node, f"{len(node.inputs)} inputs and {len(node.outputs)} outputs")
-        source, target = node.inputs[0], node.outputs[0]
+        source, target = node.x, node.y
         if source in self._constants:
             raise wrong(node, "its input is a constant, its parameters are not")
         match node.name:
@@ -662,7 +662,7 @@ class _Importer:
         for name, scales in zip(node.outputs, stored, strict=True):
             if not scales and name in self._domains.reals:
                 self._skip(node, name)
-        name = node.outputs[0]
+        name = node.y
         chain = None if name in self._domains.floats else self._domains.chains.get(name)
         if chain is not None and (name in self._domains.tables or not stored[0]):
             for scale in stored[0]:

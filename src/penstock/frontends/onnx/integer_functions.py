@@ -37,11 +37,11 @@ def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
         return False
     if node.name not in (QUANTISE, DEQUANTISE) or len(node.inputs) < 2 or not node.outputs:
         return True
-    integers = types[node.outputs[0] if node.name == QUANTISE else node.inputs[0]]
+    integers = types[node.y if node.name == QUANTISE else node.x]
     parameters = [file.constants.get(name) for name in node.inputs[1:3] if name]
     known = all(x is not None and x.size == 1 for x in parameters)
     # weights and biases, whose scales may be many
-    is_constant = node.inputs[0] in file.constants and integers in (*EIGHT_BITS, "int32")
+    is_constant = node.x in file.constants and integers in (*EIGHT_BITS, "int32")
     return is_constant or (
         known and integers in EIGHT_BITS and not node.attributes.get("block_size")
     )
@@ -61,7 +61,7 @@ def _dequantised(new: Definition) -> bool:
 
 def _quantised(new: Definition) -> bool:
     shape = new.shapes.get(new.given(0))
-    wanted = new.types[new.node.outputs[0]]
+    wanted = new.types[new.node.y]
     if shape is None or not np.issubdtype(np.dtype(wanted), np.integer):
         return False
     scale, *zeros = _parameters(new, shape)
@@ -69,7 +69,7 @@ def _quantised(new: Definition) -> bool:
     for zero in zeros:
         steps = new.made("Add", steps, zero)
     limits = np.iinfo(wanted)
-    clipped = new.made("Clip", steps, new.real(limits.min), new.real(limits.max))
+    clipped = new.made("Clip", steps, limits.min, limits.max)
     code = int(helper.np_dtype_to_tensor_dtype(np.dtype(wanted)))
     new.name_output(new.made("Cast", clipped, to=code))
     return True
@@ -80,10 +80,10 @@ def _dynamically_quantised(new: Definition) -> bool:
     least = new.made("Min", new.made("ReduceMin", x, keepdims=0), zero)
     most = new.made("Max", new.made("ReduceMax", x, keepdims=0), zero)
     extent = new.made("Sub", most, least)
-    step = new.made("Div", extent, new.real(LARGEST))
-    scale = new.made("Where", new.made("Equal", extent, zero), new.real(1.0), step)
+    step = new.made("Div", extent, LARGEST)
+    scale = new.made("Where", new.made("Equal", extent, zero), 1.0, step)
     point = new.made("Sub", zero, new.made("Div", least, scale))
-    point = new.made("Round", new.made("Clip", point, zero, new.real(LARGEST)))
+    point = new.made("Round", new.made("Clip", point, zero, LARGEST))
     point = new.made("Cast", point, to=int(onnx.TensorProto.UINT8))
     for k, made in enumerate((new.made(QUANTISE, x, scale, point), scale, point)):
         new.name_output(made, k)
@@ -99,7 +99,7 @@ def _parameters(new: Definition, shape: Ints) -> list[str]:
 def _parameter(new: Definition, name: str, shape: Ints) -> str:
     found = new.file.constants.get(name)
     if found is None:
-        return new.as_real(new.made("Reshape", name, new.integers()))
+        return new.as_real(new.made("Reshape", name, ()))
     elements = found.astype(np.float32)
     axis, block = whole(new.node, "axis", 1), whole(new.node, "block_size", 0)
     if elements.size > 1 and not -len(shape) <= axis < len(shape):

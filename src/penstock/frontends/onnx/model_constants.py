@@ -218,7 +218,7 @@ class ModelConstants:
             return False
         kept = self._selected(node)
         if kept is not None:
-            self._found[node.outputs[0]] = kept
+            self._found[node.y] = kept
             return True
         arrays = [self._found[name].reals if name else None for name in node.inputs]
         found = folding.folded(node, arrays, self._opset)
@@ -250,9 +250,9 @@ class ModelConstants:
     def _selected(self, node: FileNode) -> ModelConstant | None:
         """The output of a node that dequantises integers, or that selects elements of quantised
         numbers, which stay quantised; None for other nodes."""
-        if not node.inputs or not node.inputs[0]:
+        if not node.inputs or not node.x:
             return None
-        found = self._found[node.inputs[0]]
+        found = self._found[node.x]
         q = found.quantisation
         if node.name == DEQUANTISE and q is None:
             return _dequantised(node, found.elements, self)

@@ -56,9 +56,9 @@ def _define(new: Definition) -> bool:
     )
     of_images = np.arange(batch * channels) * math.prod(extents)
     firsts = of_images.reshape(batch, channels, 1, 1) + np.reshape(firsts, (1, 1, 1, -1))
-    index = new.made("Gather", new.constant(places.astype(np.int64)), found, axis=0)
-    index = new.made("Add", index, new.constant(firsts.astype(np.int64)))
-    new.name_output(new.made("Reshape", index, new.integers(batch, channels, *under.counts)), 1)
+    index = new.made("Gather", places.astype(np.int64), found, axis=0)
+    index = new.made("Add", index, firsts.astype(np.int64))
+    new.name_output(new.made("Reshape", index, (batch, channels, *under.counts)), 1)
     new.nodes.append(replace(new.node, outputs=new.node.outputs[:INDICES]))
     return True
 
@@ -79,12 +79,12 @@ def _unpooled(new: Definition) -> bool:
     if len(extents) != len(shape) or min(pooled) < 1:
         return False
     zeros = new.constant(np.zeros(math.prod(pooled), np.float32))
-    flat = (new.made("Reshape", new.given(k), new.integers(-1)) for k in (1, 0))
+    flat = (new.made("Reshape", new.given(k), (-1,)) for k in (1, 0))
     y = new.made("ScatterElements", zeros, *flat, axis=0)
-    y = new.made("Reshape", y, new.integers(*pooled))
+    y = new.made("Reshape", y, pooled)
     if extents != pooled:
         after = (b - a for a, b in zip(pooled, extents, strict=True))
-        y = new.made("Pad", y, new.integers(*(0 for _ in shape), *after))
+        y = new.made("Pad", y, (*(0 for _ in shape), *after))
     new.name_output(y)
     return True
 

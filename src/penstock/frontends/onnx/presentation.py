@@ -91,7 +91,7 @@ class Presenter:
         suffix = ""
         if 1 < len(shape) < IMAGE_RANK:
             extents = (*x.shape[:-1], *(1,) * (IMAGE_RANK - len(shape)), x.shape[-1])
-            x = self.tensors.viewed(x, extents, self.tensors.name(f"{node.outputs[0]}/as_image"))
+            x = self.tensors.viewed(x, extents, self.tensors.name(f"{node.y}/as_image"))
             suffix = "/image"
         others = tuple(self._in_model_order(name) for name in node.inputs[1:])
         return self._onnx_node(node, (x, *others), order, suffix)
@@ -99,7 +99,7 @@ class Presenter:
     def _with_rows(self, node: FileNode) -> OnnxNode:
         """Input 0 as the tensor that it is flattened from; else every input in the model's
         order."""
-        if node.inputs and node.inputs[0] in self.constants:
+        if node.inputs and node.x in self.constants:
             return self._onnx_node(node, map(self._in_model_order, node.inputs), ())
         first = self._computed_input(node)
         flat = self.tensors.flat(first)
@@ -137,7 +137,7 @@ class Presenter:
         if not -rank <= axis < rank:
             raise wrong(node, f"axis is {axis}, rank is {rank}")
         axis %= rank
-        shape = self._shape(node.inputs[0])
+        shape = self._shape(node.x)
         if old and any(extent != 1 for extent in shape[axis + 1 :]):
             raise UnsupportedError(
                 "model-020",
@@ -179,9 +179,9 @@ class Presenter:
 
     def _computed_input(self, node: FileNode) -> str:
         """Name of input 0.  Raises ModelError unless it is computed."""
-        if not node.inputs or node.inputs[0] not in self.tensors:
+        if not node.inputs or node.x not in self.tensors:
             raise wrong(node, "its first input is missing or constant")
-        return node.inputs[0]
+        return node.x
 
     def _onnx_node(
         self, node: FileNode, inputs: Iterable[Value | None], order: Order, suffix: str = ""

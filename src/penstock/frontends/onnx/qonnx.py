@@ -152,9 +152,9 @@ class _Given:
     def sign(self, x: str) -> str:
         """1 for x >= 0, else -1: floor(x) + 1 is below 1 only for negative x."""
         new = self.new
-        up = new.made("Add", new.made("Floor", x), new.real(1))
-        truth = new.made("Clip", up, new.real(0), new.real(1))
-        return new.made("Sub", new.made("Mul", truth, new.real(2)), new.real(1))
+        up = new.made("Add", new.made("Floor", x), 1)
+        truth = new.made("Clip", up, 0, 1)
+        return new.made("Sub", new.made("Mul", truth, 2), 1)
 
     def mode(self, default: str) -> str:
         """Raises UnsupportedError for an unknown rounding mode."""
@@ -173,7 +173,7 @@ class _Given:
         operator, offset = _OF_SIZES[mode]
         size = new.made("Abs", x)
         if offset:
-            size = new.made("Add", size, new.real(offset))
+            size = new.made("Add", size, offset)
         return new.made("Mul", new.made("Sign", x), new.made(operator, size))
 
     def finish(self, numbers: _Integers, steps: str) -> None:
@@ -186,7 +186,7 @@ class _Given:
             return
         if storage is not None:
             zero = new.constant(np.zeros((), storage.dtype))
-            storage.dequantised(new, new.made(QUANTISE, steps, new.real(1), zero))
+            storage.dequantised(new, new.made(QUANTISE, steps, 1, zero))
             return
         zeros = self.known(numbers.zero)
         if zeros is None or zeros.any():
@@ -205,7 +205,7 @@ class _Given:
             if found is None:
                 new.nodes.append(node)
             else:
-                new.constants[node.outputs[0]] = found[0]
+                new.constants[node.y] = found[0]
 
 
 _ROUNDINGS: Mapping[str, str] = {"CEIL": "Ceil", "FLOOR": "Floor"}
@@ -258,10 +258,10 @@ def _trunc(given: _Given) -> None:
         else np.round(np.log2(size / step))
     )
     back = np.exp2(-shift).astype(np.float32)
-    steps = new.made("Mul", new.made("Round", given.steps(x, scale, zero)), new.constant(back))
+    steps = new.made("Mul", new.made("Round", given.steps(x, scale, zero)), back)
     mode = given.mode("FLOOR")
     if first:  # without limits, with the scale and zero point of the input
-        less = new.made("Sub", given.rounded(steps, mode), new.constant(point))
+        less = new.made("Sub", given.rounded(steps, mode), point)
         new.made("Mul", less, scale)
         return
     numbers = given.integers(given.bits(rest[1]), rest[0], new.constant(point * back))

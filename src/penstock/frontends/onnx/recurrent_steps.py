@@ -142,7 +142,7 @@ class _Layer:
         """Function k of a gate, which the attribute `clip` limits."""
         limit = self.new.number("clip", 0)
         if limit > 0:
-            x = self.new.made("Clip", x, self.new.real(-limit), self.new.real(limit))
+            x = self.new.made("Clip", x, -limit, limit)
         return self.functions[k](x)
 
     def _sum(self, *terms: str) -> str:
@@ -155,7 +155,7 @@ class _Layer:
         return self.new.made("Mul", a, b) if a and b else ""
 
     def _without(self, x: str) -> str:
-        return self.new.made("Sub", self.new.real(1), x)
+        return self.new.made("Sub", 1, x)
 
 
 def _define(new: Definition) -> bool:
@@ -174,7 +174,7 @@ def _define(new: Definition) -> bool:
         return False
     if node.name == DYNAMIC and not all(_constants(new, k) for k in (_W, _R)):
         return False
-    x = new.made("Reshape", new.given(0), new.integers(count * batch, inputs))
+    x = new.made("Reshape", new.given(0), (count * batch, inputs))
     rows: list[list[str]] = []
     cells: list[str] = []
     for d, is_reverse in enumerate(directions):
@@ -205,7 +205,7 @@ def _define(new: Definition) -> bool:
     ):
         if all(names):
             joined = new.made("Concat", *names, axis=0)
-            new.name_output(new.made("Reshape", joined, new.integers(*wanted)), position)
+            new.name_output(new.made("Reshape", joined, wanted), position)
     return True
 
 
@@ -249,7 +249,7 @@ def _product(new: Definition, position: int, direction: int, lower: int, upper: 
         def quantised(x: str) -> str:
             steps, step, point = new.made_all("DynamicQuantizeLinear", x, count=3)
             sums = new.as_real(new.made("MatMulInteger", steps, weights, point, points))
-            return new.made("Mul", sums, new.made("Mul", step, new.constant(scale)))
+            return new.made("Mul", sums, new.made("Mul", step, scale))
 
         return quantised
     rows = _piece(new, _of_direction(new, position, direction), lower, upper, axis=0)
@@ -274,7 +274,7 @@ def _of_direction(new: Definition, position: int, direction: int) -> str:
 
 
 def _piece(new: Definition, x: str, lower: int, upper: int, *, axis: int) -> str:
-    return new.made("Slice", x, new.integers(lower), new.integers(upper), new.integers(axis))
+    return new.made("Slice", x, (lower,), (upper,), (axis,))
 
 
 DEFINITIONS: Mapping[str, Define] = dict.fromkeys(_GATES, _define)

@@ -161,7 +161,7 @@ def _real_operators(file: File) -> File:
 
 
 def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNode]:
-    name = node.outputs[0] if node.outputs else ""
+    name = node.y if node.outputs else ""
     reals: list[str] = []
     for k, triple in enumerate(form.operands):
         axis = -1 if form.name in ("Gemm", "MatMul") and not node.attributes.get("transB") else 0
@@ -245,7 +245,7 @@ def _are_equal(a: Sequence[Array], b: Sequence[Array]) -> bool:
 def _plain_forms(file: File) -> File:
     """Rewrite 3."""
     new, quantised = _Growing.of(file), _quantised_next(file)
-    sequences = {n.outputs[0]: n for n in file.nodes if n.name == "SplitToSequence" and n.outputs}
+    sequences = {n.y: n for n in file.nodes if n.name == "SplitToSequence" and n.outputs}
     for node in file.nodes:
         if node.name == "Div" and len(node.inputs) == 2 and node.inputs[1] in file.constants:
             new.nodes.append(_product(new, node, quantised))
@@ -253,8 +253,8 @@ def _plain_forms(file: File) -> File:
             new.nodes += _kept_axes(new, node)
         elif node.name == "Gather" and _is_number(node, file):
             new.nodes += _gathered_element(new, node)
-        elif node.name == "SequenceAt" and node.inputs[0] in sequences:
-            new.nodes += _part(new, node, sequences[node.inputs[0]])
+        elif node.name == "SequenceAt" and node.x in sequences:
+            new.nodes += _part(new, node, sequences[node.x])
         elif node.name == "Transpose" and node.attributes.get("perm") in _SHUFFLES:
             new.nodes += _shuffled(new, node)
         else:
@@ -275,12 +275,12 @@ def _shuffled(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     as DepthToSpace, whose elements have the same order; else the node itself."""
     nodes, (mode, first) = new.file.nodes, _SHUFFLES[node.attributes["perm"]]
     split = next((n for n in nodes if n.outputs == node.inputs), node)
-    joins = [n for n in nodes if node.outputs[0] in n.inputs]
+    joins = [n for n in nodes if node.y in n.inputs]
     given = (new.constants.get(n.inputs[-1]) for n in (split, *joins) if n.name == "Reshape")
     shapes = [x.ravel().tolist() for x in given if x is not None]
     if (
         len(shapes) <= len(joins)
-        or node.outputs[0] in _outputs(new.file)
+        or node.y in _outputs(new.file)
         or len(sizes := shapes[0]) != 6
         or min(sizes[1:]) < 1
         or sizes[first] != sizes[first + 1]
@@ -289,12 +289,12 @@ def _shuffled(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     ):
         yield node
         return
-    block, name = sizes[first], node.outputs[0]
+    block, name = sizes[first], node.y
     channels = math.prod(sizes[1:4])
     image = np.array([sizes[0], channels, *sizes[4:]], np.int64)
     shape = new.constant(new.name(f"{name}/shape"), image)
     joined = new.name(f"{name}/image")
-    yield FileNode("Reshape", node.where, (split.inputs[0], shape), (joined,))
+    yield FileNode("Reshape", node.where, (split.x, shape), (joined,))
     attributes: dict[str, Attribute] = {"blocksize": block, "mode": mode}
     yield FileNode("DepthToSpace", node.where, (joined,), node.outputs, attributes)
 
@@ -310,10 +310,10 @@ def _is_number(node: FileNode, file: File) -> bool:
 
 
 def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
-    name, index = node.outputs[0], new.constants[node.inputs[1]]
+    name, index = node.y, new.constants[node.inputs[1]]
     listed = new.constant(new.name(f"{name}/indices"), index.reshape(1))
     kept = new.name(f"{name}/kept")
-    yield replace(node, inputs=(node.inputs[0], listed), outputs=(kept,))
+    yield replace(node, inputs=(node.x, listed), outputs=(kept,))
     yield new.squeezed(node.where, kept, [whole(node, "axis", 0)], node.outputs)
 
 
@@ -331,7 +331,7 @@ def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
     axis = whole(split, "axis", 0)
     drops = not sizes and not whole(split, "keepdims", 1)
     numbers = {"starts": first, "ends": first + extent, "axes": axis}
-    name = node.outputs[0]
+    name = node.y
     listed = {
         key: new.constant(new.name(f"{name}/{key}"), np.array([number], np.int64))
         for key, number in numbers.items()
@@ -345,7 +345,7 @@ def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
 def _quantised_next(file: File) -> frozenset[str]:
     """Names of tensors that nothing but QuantizeLinear reads."""
     others = (n for node in file.nodes if node.name != QUANTISE for n in node.inputs)
-    read = (node.inputs[0] for node in file.nodes if node.name == QUANTISE)
+    read = (node.x for node in file.nodes if node.name == QUANTISE)
     return frozenset(read).difference(others, _outputs(file))
 
 
@@ -358,14 +358,14 @@ def _product(new: _Growing, node: FileNode, quantised: frozenset[str]) -> FileNo
     is_exact = bool((np.frexp(divisor)[0] == np.copysign(0.5, divisor)).all())
     if not is_exact and quantised.isdisjoint(node.outputs):
         return node
-    name = new.constant(new.name(f"{node.outputs[0]}/reciprocal"), (1 / divisor).astype(np.float32))
-    return replace(node, name="Mul", inputs=(node.inputs[0], name))
+    name = new.constant(new.name(f"{node.y}/reciprocal"), (1 / divisor).astype(np.float32))
+    return replace(node, name="Mul", inputs=(node.x, name))
 
 
 def _kept_axes(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     constants = [new.constants.get(name) for name in node.inputs]
     axes = (whole(node, "axis", 0),) if node.name in _INDICES else listed_axes(node, constants)
-    kept = new.name(f"{node.outputs[0]}/kept")
+    kept = new.name(f"{node.y}/kept")
     attributes = {**node.attributes, "keepdims": 1}
     yield replace(node, attributes=attributes, outputs=(kept,))
     yield new.squeezed(node.where, kept, axes, node.outputs)
@@ -379,7 +379,7 @@ def _explicit_zeros(file: File) -> File:
     new, types = _Growing.of(file), element_types(file)
     for node in file.nodes:
         if node.name == "CastLike" and node.outputs:
-            code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(types[node.outputs[0]]))
+            code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(types[node.y]))
             node = replace(node, name="Cast", inputs=node.inputs[:1], attributes={"to": code})
         x, *others = node.inputs or ("",)
         if _interpolates(node) and types[x] in EIGHT_BITS:
@@ -388,7 +388,7 @@ def _explicit_zeros(file: File) -> File:
         if node.name not in ("Relu", "Pad") or types[x] == REAL or not node.outputs:
             new.nodes.append(node)
             continue
-        name = new.name(f"{node.outputs[0]}/zero")
+        name = new.name(f"{node.y}/zero")
         if node.name == "Relu":
             zero = new.constant(name, np.zeros((), types[x]))
             node = replace(node, name="Clip", inputs=(x, zero))
@@ -408,11 +408,11 @@ def _between_reals(new: _Growing, node: FileNode, dtype: str) -> Iterator[FileNo
     """The node on integers as real numbers, which are rounded afterwards.
 
     onnxruntime cuts fractions off instead, and so is less by up to one."""
-    y = node.outputs[0]
+    y = node.y
     one = new.constant(new.name(f"{y}/one"), np.ones((), np.float32))
     zero = new.constant(new.name(f"{y}/zero"), np.zeros((), dtype))
     x, real = new.name(f"{y}/x"), new.name(f"{y}/real")
-    yield FileNode(DEQUANTISE, node.where, (node.inputs[0], one, zero), (x,))
+    yield FileNode(DEQUANTISE, node.where, (node.x, one, zero), (x,))
     yield replace(node, inputs=(x, *node.inputs[1:]), outputs=(real,))
     yield FileNode(QUANTISE, node.where, (real, one, zero), (y,))
 
@@ -461,7 +461,7 @@ def _folded_norms(file: File) -> File:
     for node in file.nodes:
         layer = _layer_before(node, readers) if _is_norm(node) else None
         if layer is not None and (merged := _with_norm(new, layer, node, readers)) is not None:
-            gone[layer.outputs[0]] = merged
+            gone[layer.y] = merged
     added, new.nodes = new.nodes, _replaced(file, gone)
     new.nodes[:0] = added
     return new.done()
@@ -475,7 +475,7 @@ def _is_norm(node: FileNode) -> bool:
 def _layer_before(norm: FileNode, readers: _Readers) -> FileNode | None:
     """The layer whose output only this node reads; None if there is none that takes it in."""
     for name in ("Conv", "ConvTranspose", "Gemm"):
-        found = readers.only_from(norm.inputs[0], name)
+        found = readers.only_from(norm.x, name)
         if found is not None:
             plain = name != "Gemm" or all(
                 found.attributes.get(key, 1) == 1 for key in ("alpha", "beta")
@@ -494,9 +494,9 @@ def _output_axis(layer: FileNode) -> int:
 def _replaced(file: File, gone: Mapping[str, FileNode]) -> list[FileNode]:
     """The nodes without those that write a name in `gone`."""
     # The fused node replaces the second of the two, so that all its inputs are available.
-    merged = {node.outputs[0]: node for node in gone.values()}
-    kept = (n for n in file.nodes if not (n.outputs and n.outputs[0] in gone))
-    return [merged.get(n.outputs[0], n) if n.outputs else n for n in kept]
+    merged = {node.y: node for node in gone.values()}
+    kept = (n for n in file.nodes if not (n.outputs and n.y in gone))
+    return [merged.get(n.y, n) if n.outputs else n for n in kept]
 
 
 def _with_norm(
@@ -521,7 +521,7 @@ def _with_norm(
     with np.errstate(all="ignore"):
         factors = scale / np.sqrt(variance + epsilon)
         shift = offset + (offsets - mean) * factors
-        name = norm.outputs[0]
+        name = norm.y
         folded = _scaled_weights(new, norm, weights, factors, axis)
         bias = new.constant(new.name(f"{name}/bias"), shift.astype(np.float32))
     return (
@@ -581,7 +581,7 @@ def _scaled_weights(
     new: _Growing, norm: FileNode, weights: _Weights, factors: Array, axis: int
 ) -> str | None:
     """Name of the weights times `factors` along an axis; None if they have scales along another."""
-    name, elements = norm.outputs[0], weights.elements
+    name, elements = norm.y, weights.elements
     shape = [1] * elements.ndim
     shape[axis] = -1
     if weights.scales is None or weights.points is None:
@@ -633,7 +633,7 @@ def _is_bias(new: _Growing, product: FileNode, bias: str, readers: _Readers) -> 
     constants: list[Array | None] = []
     for name in (product.inputs[-1], bias):
         writer = readers.writers.get(name)
-        source = writer.inputs[0] if writer and writer.name == DEQUANTISE else name
+        source = writer.x if writer and writer.name == DEQUANTISE else name
         constants.append(new.constants.get(source))
     matrix, vector = constants
     if len(product.inputs) != 2 or matrix is None or vector is None:

@@ -32,7 +32,7 @@ class Windows:
         """The tensor with the padding of the windows."""
         if not any((*self.starts, *self.ends)):
             return x
-        return new.made("Pad", x, new.integers(0, 0, *self.starts, 0, 0, *self.ends), *fill)
+        return new.made("Pad", x, (0, 0, *self.starts, 0, 0, *self.ends), *fill)
 
     def places(self) -> list[Ints]:
         """The element of each tap of a window, row by row, from the window's first element."""

@@ -27,7 +27,13 @@ from penstock.opkit.layers import QUAD
 from penstock.opkit.lstm import GATES
 
 Counts = Mapping[str, float]  # How often each section of a kernel runs, by the section's name.
-Params = Mapping[str, int]  # Parameters of a kernel by name (`Kernel.params`).
+
+
+class Params(dict[str, int]):
+    """Parameters of a kernel by name (`Kernel.params`), which are attributes, too."""
+
+    def __getattr__(self, name: str) -> int:
+        return self[name]
 
 
 def taps_inside(
@@ -46,6 +52,13 @@ def taps_inside(
         for k in range(outputs)
         for tap in range(taps)
     )
+
+
+def taps_along(p: Params, axis: str) -> int:
+    """Return that number for the windows of a kernel along axis "h" or "w"."""
+    extent, outputs, taps, stride = (p[f"{n}_{axis}"] for n in ("in", "out", "kernel", "stride"))
+    before = p.pad_top if axis == "h" else p.pad_left
+    return taps_inside(extent, outputs, taps, stride, before, p.get(f"dilation_{axis}", 1))
 
 
 # Counts how often each section of the kernel `exchange_axes` is executed, if it runs in place.
@@ -89,15 +102,15 @@ def steps_and_swaps(rows: int, columns: int) -> tuple[int, int]:
     return int(steps), int(swaps)
 
 
-def exchange_counts(p: Mapping[str, int], site: Site) -> Mapping[str, float]:
+def exchange_counts(p: Params, site: Site) -> Counts:
     """Return how often each section of the kernel `exchange_axes` runs, by the section's name.
 
     p: parameters of the kernel, by name."""
     # "step": computes the next index on a cycle of the permutation (`steps_and_swaps`).
     # "swap": swaps two pixels, first eight bytes at a time ("eight"), then the remaining bytes one
     #   by one ("byte").
-    steps, swaps = steps_and_swaps(p["rows"], p["columns"])
-    eights, rest = divmod(p["pixel_bytes"], 8)
+    steps, swaps = steps_and_swaps(p.rows, p.columns)
+    eights, rest = divmod(p.pixel_bytes, 8)
     return {"step": steps, "swap": swaps, "eight": swaps * eights, "byte": swaps * rest}
 
 
@@ -110,24 +123,24 @@ INLINE_RUNS = (1, 3, 8)  # Sizes of runs in bytes that `channel_runs` copies inl
 
 
 def gathered(p: Params, site: Site) -> Counts:
-    return {"step": p["count"] * p["depth"], **_copied(p["count"], p["slice_bytes"])}
+    return {"step": p.count * p.depth, **_copied(p.count, p.slice_bytes)}
 
 
 def rearranged(p: Params, site: Site) -> Counts:
-    copies = site.output.size_bytes // p["run_bytes"]
-    if p["run_bytes"] == 4 and p["rows2"] == 0:
-        return {"line": copies / p["extent2"], "moved": copies}
-    return {**_copied(copies, p["run_bytes"]), "loop": copies / p["extent2"]}
+    copies = site.output.size_bytes // p.run_bytes
+    if p.run_bytes == 4 and p.rows2 == 0:
+        return {"line": copies / p.extent2, "moved": copies}
+    return {**_copied(copies, p.run_bytes), "loop": copies / p.extent2}
 
 
 def channel_runs(p: Params, site: Site) -> Counts:
     """Return how often each section of `channel_runs` runs."""
     # Runs of some sizes are copied by loops of their own ("loop 3", "copy 3").
-    rows, size = row_count(site.output.shape), p["run_bytes"]
-    pieces = rows * p["pieces"]
-    runs = pieces * p["count"]
-    fills = rows * p["fills"]
-    counts = {"row": rows, "fill": fills, "filled": fills * p["row_bytes"]}
+    rows, size = row_count(site.output.shape), p.run_bytes
+    pieces = rows * p.pieces
+    runs = pieces * p.count
+    fills = rows * p.fills
+    counts = {"row": rows, "fill": fills, "filled": fills * p.row_bytes}
     if size in INLINE_RUNS:
         return {**counts, f"loop {size}": pieces, f"copy {size}": runs}
     return {**counts, "loop": pieces, **_copied(runs, size)}
@@ -151,7 +164,7 @@ def strided(p: Params, site: Site) -> Counts:
     """Return how often each section of `strided` runs."""
     # The kernel slices or pads a tensor.  If the slice takes consecutive channels (step 1), the
     # kernel copies all channels of a pixel at once; otherwise, it copies channel by channel.
-    p = {**p, "out_n": row_count(site.output.shape) // p["out_h"]}
+    p = Params(p, out_n=row_count(site.output.shape) // p.out_h)
     inside = {
         axis: taps_inside(p[f"in_{axis}"], p[f"out_{axis}"], 1, p[f"step_{axis}"],
                           -p[f"start_{axis}"], 1)
@@ -159,41 +172,41 @@ def strided(p: Params, site: Site) -> Counts:
     }  # fmt: skip
     rows = inside["n"] * inside["h"]
     pixels = rows * inside["w"]
-    filled = rows * (p["out_w"] - inside["w"])
-    size = p["element_bytes"]
-    empty = p["out_n"] * p["out_h"] - rows
-    bytes_filled = (empty * p["out_w"] + filled) * p["out_c"] * size
-    if p["step_c"] != 1:
-        outside = pixels * (p["out_c"] - inside["c"])
+    filled = rows * (p.out_w - inside["w"])
+    size = p.element_bytes
+    empty = p.out_n * p.out_h - rows
+    bytes_filled = (empty * p.out_w + filled) * p.out_c * size
+    if p.step_c != 1:
+        outside = pixels * (p.out_c - inside["c"])
         return {
             "pixel": pixels,
             **_copied_elements(pixels * inside["c"], size),
             "fill": empty + filled + outside,
             "filled": bytes_filled,
         }
-    ends = (p["start_c"] < 0) + (p["out_c"] + p["start_c"] > p["in_c"])
+    ends = (p.start_c < 0) + (p.out_c + p.start_c > p.in_c)
     return {
-        **_copied(pixels, p["out_c"] * size),
+        **_copied(pixels, p.out_c * size),
         "fill": empty + filled + ends * pixels,
         "filled": bytes_filled,
     }
 
 
 def listed(p: Params, site: Site) -> Counts:
-    copies = row_count(site.output.shape) * p["out_w"] * p["out_c"]
-    return {"pixel": copies // p["out_c"], **_copied_elements(copies, p["element_bytes"])}
+    copies = row_count(site.output.shape) * p.out_w * p.out_c
+    return {"pixel": copies // p.out_c, **_copied_elements(copies, p.element_bytes)}
 
 
 def concatenated_rows(p: Params, site: Site) -> Counts:
-    return {**_copied(row_count(site.output.shape), p["row_bytes"]), "copy": 0}
+    return {**_copied(row_count(site.output.shape), p.row_bytes), "copy": 0}
 
 
 def concatenated_columns(p: Params, site: Site) -> Counts:
     rows = row_count(site.output.shape)
-    pieces = rows * p["pieces"]
+    pieces = rows * p.pieces
     every = [_copied(pieces, x.size_bytes // pieces) for x in site.inputs]
     counts = {part: sum(one[part] for one in every) for part in every[0]}
-    return {**counts, "read": rows * p["inputs"]}
+    return {**counts, "read": rows * p.inputs}
 
 
 SVDF_BLOCK = 8  # Filters that `svdf_time_s8` and `svdf_time_s16` compute at a time.
@@ -204,7 +217,7 @@ def portable_counts(op: Op, site: Site, kernel: Kernel) -> Counts | None:
     count = COUNT_FUNCTIONS.get(kernel.name)
     if count is None and kernel.name != op.kernel(site).name:
         return None
-    p = dict(kernel.params)
+    p = Params(kernel.params)
     rows = row_count(site.output.shape)
     own = _elementwise(op, site, p) if count is None else count(p, site)
     return {"row": rows, **own} if kernel.by_rows else own
@@ -216,7 +229,7 @@ def _elementwise(op: Op, site: Site, p: Params) -> Counts:
     # elements) and "step" (multiply-accumulates).
     work = op.work(site, Region.whole(site.output.shape))
     y = site.output
-    channels = p["out_c"] if "step0_c" in p else y.shape[-1] if y.shape else 1
+    channels = p.out_c if "step0_c" in p else y.shape[-1] if y.shape else 1
     return {"pixel": y.elements // channels, "output": y.elements, "step": work.macs}
 
 
@@ -228,25 +241,18 @@ def _windows(p: Params, site: Site) -> tuple[int, int, int]:
     rows: number of window rows inside the input, added up over the output rows of an image.
     columns: number of window columns inside the input, added up over the output columns.
     images: batch size."""
-    images = site.output.shape[0]
-    return (
-        taps_inside(p["in_h"], p["out_h"], p["kernel_h"], p["stride_h"], p["pad_top"],
-                    p.get("dilation_h", 1)),
-        taps_inside(p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"],
-                    p.get("dilation_w", 1)),
-        images,
-    )  # fmt: skip
+    return taps_along(p, "h"), taps_along(p, "w"), site.output.shape[0]
 
 
 def _convolution(p: Params, site: Site) -> Counts:
     # An innermost loop processes a whole row of a window if the taps of the row are contiguous, and
     # a single tap otherwise.
     rows, columns, images = _windows(p, site)
-    channels, depth = p["out_c"], p["in_c"] // p["groups"]
-    is_run = p["groups"] == 1 and p["dilation_w"] == 1
-    loops = rows * (p["out_w"] if is_run else columns)
+    channels, depth = p.out_c, p.in_c // p.groups
+    is_run = p.groups == 1 and p.dilation_w == 1
+    loops = rows * (p.out_w if is_run else columns)
     return {
-        "pixel": images * p["out_h"] * p["out_w"],
+        "pixel": images * p.out_h * p.out_w,
         "output": site.output.elements,
         "read": images * rows,
         "loop": images * loops * channels,
@@ -257,39 +263,39 @@ def _convolution(p: Params, site: Site) -> Counts:
 def _quads(p: Params) -> int:
     """The number of groups of four outputs that float kernels compute together."""
     groups = p.get("groups", 1)
-    return groups * -(-p["out_c"] // groups // QUAD)
+    return groups * -(-p.out_c // groups // QUAD)
 
 
 def _real_convolution(p: Params, site: Site) -> Counts:
     """As `_convolution`; an iteration of an innermost loop adds products to four outputs."""
     quads = _quads(p)
-    counts = _convolution({**p, "out_c": quads}, site)
+    counts = _convolution(Params(p, out_c=quads), site)
     return _by_products(p, {**counts, "output": counts["pixel"] * quads})
 
 
 def _by_weights(p: Params, counts: Counts, *steps: str) -> Counts:
     """Steps of float32 kernels that read int8 weights are parts of their own."""
-    narrow = p["weight_bytes"] == 1
+    narrow = p.weight_bytes == 1
     return {f"narrow {k}" if narrow and k in steps else k: n for k, n in counts.items()}
 
 
 def _by_products(p: Params, counts: Counts) -> Counts:
     """The same of kernels that compute four outputs together, and "product" for each product of
     outputs that exist: in software floating point, those with zeros take little."""
-    products = counts["step"] * p["out_c"] / _quads(p)
+    products = counts["step"] * p.out_c / _quads(p)
     return {**_by_weights(p, counts, "step"), "product": products}
 
 
 def _real_depthwise(p: Params, site: Site) -> Counts:
     """Channels are computed by fours, the last ones, or all with a depth multiplier, singly."""
     rows, columns, images = _windows(p, site)
-    fours = p["out_c"] // QUAD if p["multiplier_d"] == 1 else 0
-    singles = p["out_c"] - fours * QUAD
-    pixels = images * p["out_h"] * p["out_w"]
+    fours = p.out_c // QUAD if p.multiplier_d == 1 else 0
+    singles = p.out_c - fours * QUAD
+    pixels = images * p.out_h * p.out_w
     counts = {
         "pixel": pixels,
         "read": images * rows,
-        "loop": images * rows * p["out_w"] * (fours + singles),
+        "loop": images * rows * p.out_w * (fours + singles),
         "four": pixels * fours,
         "single": pixels * singles,
         "four step": images * rows * columns * fours,
@@ -299,21 +305,21 @@ def _real_depthwise(p: Params, site: Site) -> Counts:
 
 
 def _real_products(p: Params, site: Site) -> Counts:
-    outputs = site.output.elements // p["out_c"] * _quads(p)
-    return _by_products(p, {"output": outputs, "step": outputs * p["in_c"]})
+    outputs = site.output.elements // p.out_c * _quads(p)
+    return _by_products(p, {"output": outputs, "step": outputs * p.in_c})
 
 
 def _real_transposed(p: Params, site: Site) -> Counts:
     quads = _quads(p)
-    outputs = site.output.elements // p["out_c"] * quads
-    taps = p["kernel_h"] * p["kernel_w"]
-    met = site.x.elements // p["in_c"] * taps * quads
+    outputs = site.output.elements // p.out_c * quads
+    taps = p.kernel_h * p.kernel_w
+    met = site.x.elements // p.in_c * taps * quads
     counts = {
         "output": outputs,
-        "read": outputs * p["kernel_h"],
-        "loop": outputs * taps / p["stride_h"],
+        "read": outputs * p.kernel_h,
+        "loop": outputs * taps / p.stride_h,
         "met": met,
-        "step": met * p["in_c"],
+        "step": met * p.in_c,
     }
     return _by_products(p, counts)
 
@@ -321,38 +327,38 @@ def _real_transposed(p: Params, site: Site) -> Counts:
 def _depthwise(p: Params, site: Site) -> Counts:
     rows, columns, images = _windows(p, site)
     return {
-        "pixel": images * p["out_h"] * p["out_w"],
+        "pixel": images * p.out_h * p.out_w,
         "output": site.output.elements,
         "read": images * rows,
-        "loop": images * rows * p["out_w"] * p["out_c"],
-        "step": images * rows * columns * p["out_c"],
+        "loop": images * rows * p.out_w * p.out_c,
+        "step": images * rows * columns * p.out_c,
     }
 
 
 def _wide_channels(p: Params, site: Site) -> Counts:
     rows, columns, images = _windows(p, site)
-    one_run = p["depth"] in (1, p["dilation_w"] * p["in_c"])
+    one_run = p.depth in (1, p.dilation_w * p.in_c)
     return {
-        "pixel": images * p["out_h"] * p["out_w"],
-        "output": images * p["out_h"] * p["out_w"] * p["wide"],
+        "pixel": images * p.out_h * p.out_w,
+        "output": images * p.out_h * p.out_w * p.wide,
         "read": images * rows,
-        "loop": images * rows * (p["out_w"] if one_run else columns) * p["wide"],
-        "step": images * rows * columns * p["wide"] * p["depth"],
+        "loop": images * rows * (p.out_w if one_run else columns) * p.wide,
+        "step": images * rows * columns * p.wide * p.depth,
     }
 
 
 def _wide_outputs(p: Params, site: Site) -> Counts:
-    outputs = p["batches"] * p["wide"]
-    return {"output": outputs, "step": outputs * p["in_c"]}
+    outputs = p.batches * p.wide
+    return {"output": outputs, "step": outputs * p.in_c}
 
 
 def _pool(p: Params, site: Site) -> Counts:
     rows, columns, images = _windows(p, site)
     return {
-        "pixel": images * p["out_h"] * p["out_w"],
+        "pixel": images * p.out_h * p.out_w,
         "output": site.output.elements,
-        "loop": images * rows * p["out_w"] * p["out_c"],
-        "step": images * rows * columns * p["out_c"],
+        "loop": images * rows * p.out_w * p.out_c,
+        "step": images * rows * columns * p.out_c,
     }
 
 
@@ -361,36 +367,36 @@ def _real_pool(p: Params, site: Site) -> Counts:
     rows, columns, images = _windows(p, site)
     taps = images * rows * columns
     return {
-        "pixel": images * p["out_h"] * p["out_w"],
+        "pixel": images * p.out_h * p.out_w,
         "output": site.output.elements,
         "loop": taps,
-        "step": taps * p["out_c"],
+        "step": taps * p.out_c,
     }
 
 
 def _reduction(p: Params, site: Site) -> Counts:
     """The counts of a reduction kernel, whose inner loop is over the channels to reduce."""
     outputs = site.output.elements
-    reads = outputs * p["span_n"] * p["span_h"]
-    loops = reads * p["span_w"]
-    return {"output": outputs, "read": reads, "loop": loops, "step": loops * p["span_c"]}
+    reads = outputs * p.span_n * p.span_h
+    loops = reads * p.span_w
+    return {"output": outputs, "read": reads, "loop": loops, "step": loops * p.span_c}
 
 
 def _resampled(p: Params, site: Site) -> Counts:
     """How often each section of `resample_s8` runs: one innermost loop per input row."""
     outputs = site.output.elements
-    reads = outputs * p["taps_h"]
-    return {"output": outputs, "read": reads, "step": reads * p["taps_w"]}
+    reads = outputs * p.taps_h
+    return {"output": outputs, "read": reads, "step": reads * p.taps_w}
 
 
 def _resampled_reals(p: Params, site: Site) -> Counts:
     """How often each section of `resample_f32` runs: of two rows and columns, `pixel` and `output`;
     else `loop` once per tap of a pixel, and `step` once per tap of an element."""
     outputs = site.output.elements
-    pixels = outputs / p["channels"]
-    if (p["taps_h"], p["taps_w"]) == (2, 2):
+    pixels = outputs / p.channels
+    if (p.taps_h, p.taps_w) == (2, 2):
         return {"pixel": pixels, "output": outputs}
-    taps = p["taps_h"] * p["taps_w"]
+    taps = p.taps_h * p.taps_w
     return {"loop": pixels * taps, "step": outputs * taps}
 
 
@@ -398,30 +404,28 @@ def _running(p: Params, site: Site) -> Counts:
     # These kernels accumulate over the input rows: they compute row r of the output from row r of
     # the input and row r - 1 of the output.
     rows = row_count(site.x.shape)
-    columns = taps_inside(
-        p["in_w"], p["out_w"], p["kernel_w"], p["stride_w"], p["pad_left"], p["dilation_w"]
-    )
+    columns = taps_along(p, "w")
     return {
-        "pixel": rows * p["out_w"],
-        "output": rows * p["out_w"] * p["in_c"],
-        "step": rows * columns * p["in_c"],
+        "pixel": rows * p.out_w,
+        "output": rows * p.out_w * p.in_c,
+        "step": rows * columns * p.in_c,
     }
 
 
 def _running_product(p: Params, site: Site) -> Counts:
     outputs = site.output.elements
-    return {"output": outputs, "step": outputs * p["row"]}
+    return {"output": outputs, "step": outputs * p.row}
 
 
 def _lstm(p: Params, site: Site) -> Counts:
     # The kernel computes one output per time step, batch element and unit.  For each of the unit's
     # four gates, it runs an innermost loop over the int8 inputs ("step") and one over the int16
     # hidden state ("wide step").
-    outputs = row_count(site.output.shape) * p["batch"] * p["units"]
+    outputs = row_count(site.output.shape) * p.batch * p.units
     return {
         "output": outputs,
-        "step": outputs * GATES * p["in_c"],
-        "wide step": outputs * GATES * p["units"],
+        "step": outputs * GATES * p.in_c,
+        "wide step": outputs * GATES * p.units,
     }
 
 
@@ -429,29 +433,29 @@ def _real_recurrence(p: Params, site: Site) -> Counts:
     # For each unit and gate, an innermost loop over the int8 inputs ("step") precedes one over the
     # fixed-point hidden state ("wide step").
     *_, weights, _, _ = site.inputs
-    sequences = row_count(site.output.shape) * p["batch"]
+    sequences = row_count(site.output.shape) * p.batch
     return {
-        "output": sequences * p["units"],
-        "step": sequences * weights.shape[0] * p["in_c"],
-        "wide step": sequences * weights.shape[0] * p["units"],
+        "output": sequences * p.units,
+        "step": sequences * weights.shape[0] * p.in_c,
+        "wide step": sequences * weights.shape[0] * p.units,
     }
 
 
 def _fully_connected(p: Params, site: Site) -> Counts:
-    return {"output": site.output.elements, "step": site.output.elements * p["in_c"]}
+    return {"output": site.output.elements, "step": site.output.elements * p.in_c}
 
 
 def _transposed(p: Params, site: Site) -> Counts:
     # Row k of the window contributes to an output row only if the stride divides (output row +
     # padding - k).  The same holds for columns.
     outputs = site.output.elements
-    taps = p["kernel_h"] * p["kernel_w"]
-    products = site.x.elements // p["in_c"] * taps * p["out_c"]
+    taps = p.kernel_h * p.kernel_w
+    products = site.x.elements // p.in_c * taps * p.out_c
     return {
         "output": outputs,
-        "read": outputs * p["kernel_h"],
-        "loop": outputs * taps / p["stride_h"],
-        "step": products * p["in_c"],
+        "read": outputs * p.kernel_h,
+        "loop": outputs * taps / p.stride_h,
+        "step": products * p.in_c,
     }
 
 
@@ -463,7 +467,7 @@ def _clamped(p: Params, site: Site) -> Counts:
     # "output" counts all elements.  "bounded" counts comparisons with an upper bound: one per
     # element if the clamp has an upper bound, otherwise none.
     elements = site.output.elements
-    return {"output": elements, "bounded": elements * p["bounded"]}
+    return {"output": elements, "bounded": elements * p.bounded}
 
 
 def _converted(p: Params, site: Site) -> Counts:
@@ -476,20 +480,20 @@ def _converted(p: Params, site: Site) -> Counts:
 def _truncated(p: Params, site: Site) -> Counts:
     """How often the section of `cast_f32_integers` that writes an element runs: "bool" for
     Booleans, "put N" for integers of N bytes."""
-    form = "bool" if p["out_bool"] else f"put {p['out_bytes']}"
+    form = "bool" if p.out_bool else f"put {p.out_bytes}"
     return {form: site.output.elements}
 
 
 def _halves(p: Params, site: Site) -> Counts:
-    return {"narrow" if p["narrows"] else "widen": site.output.elements}
+    return {"narrow" if p.narrows else "widen": site.output.elements}
 
 
 def _cumulative(p: Params, site: Site) -> Counts:
     # "loop" counts the vectors along the summed axis, including the first addition of each: it adds
     # to 0, which is fast in software floating point.  "step" counts all other additions.  "bit"
     # counts the bits of all quotients, since the kernel divides each vector's index by `inner`.
-    loops = p["outer"] * p["inner"]
-    bits = p["inner"] * sum(k.bit_length() for k in range(p["outer"]))
+    loops = p.outer * p.inner
+    bits = p.inner * sum(k.bit_length() for k in range(p.outer))
     return {"loop": loops, "bit": bits, "step": site.output.elements - loops}
 
 
@@ -497,30 +501,55 @@ def _softmax(p: Params, site: Site) -> Counts:
     # "pixel" counts vectors; its cycles include those of a vector's greatest element, because the
     # exponential of this element, exp(0), is computed fast.  "output" counts all other elements.
     outputs = site.output.elements
-    pixels = outputs // p["depth"]
+    pixels = outputs // p.depth
     return {"pixel": pixels, "output": outputs - pixels}
 
 
 def _shift_softmax(p: Params, site: Site) -> Counts:
     # "loop" counts groups.
     outputs = site.output.elements
-    return {"pixel": outputs // p["depth"], "loop": outputs // p["group"], "output": outputs}
+    return {"pixel": outputs // p.depth, "loop": outputs // p.group, "output": outputs}
 
 
 def _svdf_time(p: Params, site: Site) -> Counts:
     # These kernels read each time step once per block of `SVDF_BLOCK` filters.
-    blocks = -(-p["filters"] // SVDF_BLOCK)
+    blocks = -(-p.filters // SVDF_BLOCK)
     return {
         "output": site.output.elements,
-        "read": blocks * p["steps"],
-        "loop": p["filters"],
-        "step": p["filters"] * p["steps"],
+        "read": blocks * p.steps,
+        "loop": p.filters,
+        "step": p.filters * p.steps,
     }
 
 
 # Count functions by kernel name; `_elementwise` applies to all other portable kernels.
 COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
-    "abs_f32": _each_element,
+    **dict.fromkeys(
+        (
+            "abs_f32",
+            "ceil_f32",
+            "dequantize_s8_f32",
+            "elu_f32",
+            "erf_f32",
+            "erfc_f32",
+            "exp_f32",
+            "floor_f32",
+            "hard_swish_f32",
+            "hidden_f32_s8",
+            "log_f32",
+            "logistic_f32",
+            "lookup_s8",
+            "neg_f32",
+            "neg_s32",
+            "quantize_f32_s8",
+            "round_f32",
+            "rsqrt_f32",
+            "sqrt_f32",
+            "square_f32",
+            "tanh_f32",
+        ),
+        _each_element,
+    ),
     "arg_extreme_f32": _reduction,
     "arg_extreme_s8": _reduction,
     "average_pool2d_f32": _real_pool,
@@ -530,7 +559,6 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "cast_halves": _halves,
     "cast_integers": _converted,
     "cast_integers_f32": _converted,
-    "ceil_f32": _each_element,
     "channel_runs": channel_runs,
     "concatenate_columns": concatenated_columns,
     "concatenate_rows": concatenated_rows,
@@ -541,51 +569,32 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
     "cumsum_s8": _cumulative,
     "depthwise_conv2d_f32": _real_depthwise,
     "depthwise_conv2d_s8": _depthwise,
-    "dequantize_s8_f32": _each_element,
-    "elu_f32": _each_element,
-    "erf_f32": _each_element,
-    "erfc_f32": _each_element,
     "exchange_axes": exchange_counts,
-    "exp_f32": _each_element,
-    "floor_f32": _each_element,
     "fully_connected_f32": _real_products,
     "fully_connected_s8": _fully_connected,
     "gather_nd": gathered,
     "gru_s8_f32": _real_recurrence,
-    "hard_swish_f32": _each_element,
-    "hidden_f32_s8": _each_element,
     "listed": listed,
-    "log_f32": _each_element,
     "log_softmax_f32": _softmax,
-    "logistic_f32": _each_element,
-    "lookup_s8": _each_element,
     "lstm_s8": _lstm,
     "lstm_s8_f32": _real_recurrence,
     "max_pool2d_f32": _real_pool,
     "max_pool2d_s8": _pool,
-    "neg_f32": _each_element,
-    "neg_s32": _each_element,
-    "quantize_f32_s8": _each_element,
     "quantize_wide": _converted,
     "rearrange": rearranged,
     "reduce_extreme_s8": _reduction,
     "relu_f32": _clamped,
     "resample_f32": _resampled_reals,
     "resample_s8": _resampled,
-    "round_f32": _each_element,
-    "rsqrt_f32": _each_element,
     "running_max_s8": _running,
     "running_product_s8": _running_product,
     "running_sum_s8": _running,
     "shift_softmax_s8": _shift_softmax,
     "softmax_f32": _softmax,
-    "sqrt_f32": _each_element,
-    "square_f32": _each_element,
     "strided": strided,
     "svdf_feature_s8": _fully_connected,
     "svdf_time_s16": _svdf_time,
     "svdf_time_s8": _svdf_time,
-    "tanh_f32": _each_element,
     "total_f32": _reduction,
     "total_s8": _reduction,
     "transpose_conv_f32": _real_transposed,

@@ -101,7 +101,7 @@ class AcceleratorTarget(Brief):
     name: str
     attrs: Mapping[str, Value]
     chip: Target
-    memories: Mapping[str, MemoryRegion] = field(default_factory=dict[str, MemoryRegion])
+    memories: Mapping[str, MemoryRegion] = field(default_factory=dict)
     tilers: tuple[tuple[str, Tiler], ...] = ()
 
     @property
@@ -212,7 +212,7 @@ class StreamDriver:
     submit: Driver
     regions: RegionNumbers | None = None
     is_status: bool = False
-    traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict[str, Callable[[], Trap]])
+    traps: Mapping[str, Callable[[], Trap]] = field(default_factory=dict)
     cmake: str = ""
     joined: JoinedStreams | None = None
 

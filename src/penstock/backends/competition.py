@@ -29,7 +29,7 @@ class _Bid:
     level: the highest level of the strategies of these composites.
     cycles: those of the composites, and of the processor for the nodes that they leave to it."""
 
-    nodes: dict[str, Node] = field(default_factory=dict[str, Node])
+    nodes: dict[str, Node] = field(default_factory=dict)
     level: int = 0
     cycles: float = 0.0
 

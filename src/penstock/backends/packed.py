@@ -171,8 +171,8 @@ class _Packing:
     graph: Graph
     rule: _Rule
     form: _Form
-    nodes: list[Node] = field(default_factory=list[Node])
-    packed_values: dict[str, Value] = field(default_factory=dict[str, Value])
+    nodes: list[Node] = field(default_factory=list)
+    packed_values: dict[str, Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.outputs = {value.name for value in self.graph.results}

@@ -345,9 +345,9 @@ class _Search:
     graph: Graph
     engine: str
     reserved: Refusals
-    found: dict[str, Node] = field(default_factory=dict[str, Node])
-    claimed: set[str] = field(default_factory=set[str])
-    refused: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    found: dict[str, Node] = field(default_factory=dict)
+    claimed: set[str] = field(default_factory=set)
+    refused: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.producers = self.graph.producers()

@@ -122,9 +122,7 @@ class Search:
     producers: Mapping[str, Node]
     repeated: frozenset[Pattern]
     root: str = ""
-    known: dict[tuple[Pattern, Term, _Bindings], tuple[_Match, ...]] = field(
-        default_factory=dict[tuple[Pattern, Term, _Bindings], tuple[_Match, ...]]
-    )
+    known: dict[tuple[Pattern, Term, _Bindings], tuple[_Match, ...]] = field(default_factory=dict)
 
     @staticmethod
     def of(pattern: Pattern, producers: Mapping[str, Node], root: str = "") -> Search:

@@ -312,13 +312,13 @@ class Engines:
 
     processor: Processor
     _known: dict[tuple[object, int, tuple[str, ...]], int] = field(
-        default_factory=dict[tuple[object, int, tuple[str, ...]], int],
+        default_factory=dict,
         init=False,
         repr=False,
         compare=False,
     )
     _starts: dict[tuple[object, int, tuple[str, ...]], int] = field(
-        default_factory=dict[tuple[object, int, tuple[str, ...]], int],
+        default_factory=dict,
         init=False,
         repr=False,
         compare=False,

@@ -64,7 +64,7 @@ class _Unroller:
     visited: how many of them and of their nodes."""
 
     subgraphs: Mapping[int, ForeignSubgraph]
-    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    values: dict[str, Value] = field(default_factory=dict)
     copies: int = 0
     visited: int = 0
 

@@ -123,11 +123,11 @@ class _Resolver:
     """
 
     initial: Mapping[Key, Data]
-    keys: dict[int, Key] = field(default_factory=dict[int, Key])
-    values: dict[Key, Value] = field(default_factory=dict[Key, Value])
-    read: dict[Key, Value] = field(default_factory=dict[Key, Value])
-    assigned: dict[Key, str] = field(default_factory=dict[Key, str])
-    aliases: dict[str, Value] = field(default_factory=dict[str, Value])
+    keys: dict[int, Key] = field(default_factory=dict)
+    values: dict[Key, Value] = field(default_factory=dict)
+    read: dict[Key, Value] = field(default_factory=dict)
+    assigned: dict[Key, str] = field(default_factory=dict)
+    aliases: dict[str, Value] = field(default_factory=dict)
 
     def resolved(self, node: ForeignNode) -> ForeignNode | None:
         """The node without references to variables; None if it only handles variables."""

@@ -34,7 +34,7 @@ class Breakdown:
     """
 
     cycles: float
-    by_resource: Mapping[str, float] = field(default_factory=dict[str, float])
+    by_resource: Mapping[str, float] = field(default_factory=dict)
     macs_per_cycle: float | None = None
     cold_start: float = 0.0
     memory_bytes: float = 0.0

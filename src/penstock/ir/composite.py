@@ -47,7 +47,7 @@ class Composite(Brief, OperatorDefaults):
     fallback: Kernel | None = None
     prefetching: tuple[Kernel, ...] = ()
     _known: dict[Region, Mapping[str, Region]] = field(
-        default_factory=dict[Region, Mapping[str, Region]], init=False, repr=False, compare=False
+        default_factory=dict, init=False, repr=False, compare=False
     )
 
     @property

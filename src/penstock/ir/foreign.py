@@ -39,7 +39,7 @@ class ForeignNode:
     outputs: Values
     attributes: Mapping[str, Attribute]
     handles: Ints = ()
-    variables: Mapping[int, Value] = field(default_factory=dict[int, Value])
+    variables: Mapping[int, Value] = field(default_factory=dict)
     unsigned: bool = False
     open: frozenset[int] = frozenset()
 
@@ -216,7 +216,5 @@ class ForeignModel:
     inputs: Values
     outputs: Values
     nodes: tuple[ForeignNode, ...]
-    initial_nodes: Mapping[int, tuple[ForeignNode, ...]] = field(
-        default_factory=dict[int, "tuple[ForeignNode, ...]"]
-    )
-    subgraphs: Mapping[int, ForeignSubgraph] = field(default_factory=dict[int, ForeignSubgraph])
+    initial_nodes: Mapping[int, tuple[ForeignNode, ...]] = field(default_factory=dict)
+    subgraphs: Mapping[int, ForeignSubgraph] = field(default_factory=dict)

@@ -302,26 +302,22 @@ class Registrations:
     tilers: pairs of an operator or pattern name and its tiler, which divides layers into tiles."""
 
     merge_compiler_regions: bool = True
-    attributes: dict[str, Value] = field(default_factory=dict[str, Value])
-    choices: dict[str, Mapping[Any, str]] = field(default_factory=dict[str, Mapping[Any, str]])
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    searched: set[str] = field(default_factory=set[str])
-    graph_passes: list[tuple[PassPhase, GraphPass]] = field(
-        default_factory=list[tuple[PassPhase, GraphPass]]
-    )
-    program_passes: list[tuple[PassPhase, ProgramPass]] = field(
-        default_factory=list[tuple[PassPhase, ProgramPass]]
-    )
-    patterns: list[RegisteredPattern] = field(default_factory=list[RegisteredPattern])
-    constraints: list[Judge] = field(default_factory=list[Judge])
-    strategies: list[RegisteredStrategy] = field(default_factory=list[RegisteredStrategy])
+    attributes: dict[str, Value] = field(default_factory=dict)
+    choices: dict[str, Mapping[Any, str]] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    searched: set[str] = field(default_factory=set)
+    graph_passes: list[tuple[PassPhase, GraphPass]] = field(default_factory=list)
+    program_passes: list[tuple[PassPhase, ProgramPass]] = field(default_factory=list)
+    patterns: list[RegisteredPattern] = field(default_factory=list)
+    constraints: list[Judge] = field(default_factory=list)
+    strategies: list[RegisteredStrategy] = field(default_factory=list)
     codegen: RegisteredCodegen = field(default_factory=RegisteredCodegen)
-    memories: list[RegisteredMemory] = field(default_factory=list[RegisteredMemory])
+    memories: list[RegisteredMemory] = field(default_factory=list)
     roofline: Roofline | None = None
     region: RegionFunction | None = None
     select: Driver | None = None
     wait: Driver | None = None
-    tilers: list[tuple[str, Tiler]] = field(default_factory=list[tuple[str, Tiler]])
+    tilers: list[tuple[str, Tiler]] = field(default_factory=list)
 
     @property
     def pattern_names(self) -> tuple[str, ...]:

@@ -201,9 +201,9 @@ class _Writer:
     operators: Mapping[str, OnnxName]
     shapes: Mapping[str, Ints | None]
     constants: dict[str, Array]
-    nodes: list[FileNode] = field(default_factory=list[FileNode])
-    forms: dict[str, _Form] = field(default_factory=dict[str, _Form])
-    wide: dict[str, _Wide] = field(default_factory=dict[str, _Wide])
+    nodes: list[FileNode] = field(default_factory=list)
+    forms: dict[str, _Form] = field(default_factory=dict)
+    wide: dict[str, _Wide] = field(default_factory=dict)
     node: FileNode = field(default_factory=lambda: FileNode("", "", (), ()))
 
     def file_of_integers(self) -> File:

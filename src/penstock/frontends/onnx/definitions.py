@@ -32,8 +32,8 @@ class Definition:
     file: File
     types: Mapping[str, str]
     shapes: Shapes
-    nodes: list[FileNode] = field(default_factory=list[FileNode])
-    constants: dict[str, Array] = field(default_factory=dict[str, Array])
+    nodes: list[FileNode] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
 
     def constant(self, elements: Array) -> str:
         """The name of a new constant."""

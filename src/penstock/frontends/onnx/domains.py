@@ -138,16 +138,14 @@ class _Analysis:
     constants: ModelConstants
     names: Mapping[str, OnnxName]
     assumed: bool
-    offsets: dict[str, int] = field(default_factory=dict[str, int])
-    exact: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
-    near: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
-    wanted: dict[str, tuple[Quantisation, ...]] = field(
-        default_factory=dict[str, tuple[Quantisation, ...]]
-    )
-    chains: dict[str, RealChain] = field(default_factory=dict[str, RealChain])
-    read: set[str] = field(default_factory=set[str])
-    shown: set[str] = field(default_factory=set[str])
-    labels: dict[str, Quantisation] = field(default_factory=dict[str, Quantisation])
+    offsets: dict[str, int] = field(default_factory=dict)
+    exact: dict[str, Quantisation] = field(default_factory=dict)
+    near: dict[str, Quantisation] = field(default_factory=dict)
+    wanted: dict[str, tuple[Quantisation, ...]] = field(default_factory=dict)
+    chains: dict[str, RealChain] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+    shown: set[str] = field(default_factory=set)
+    labels: dict[str, Quantisation] = field(default_factory=dict)
 
     def domains(self) -> Domains:
         nodes = tuple(self._computed_nodes())

@@ -239,9 +239,9 @@ class FileNode:
     where: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
-    tensors: Mapping[str, Array] = field(default_factory=dict[str, Array])
-    graphs: Mapping[str, Subgraph] = field(default_factory=dict[str, Subgraph])
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    tensors: Mapping[str, Array] = field(default_factory=dict)
+    graphs: Mapping[str, Subgraph] = field(default_factory=dict)
 
     @property
     def x(self) -> str:

@@ -61,7 +61,7 @@ class _Growing:
     file: File
     constants: dict[str, Array]
     taken: frozenset[str]
-    nodes: list[FileNode] = field(default_factory=list[FileNode])
+    nodes: list[FileNode] = field(default_factory=list)
 
     @staticmethod
     def of(file: File) -> _Growing:
@@ -114,7 +114,7 @@ class _Quantised:
     output: tuple[int, int]
     bias: int | None = None
     plain: Ints = ()
-    added: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
+    added: Mapping[str, Attribute] = field(default_factory=dict)
 
 
 _TRIPLES = ((0, 1, 2), (3, 4, 5))

@@ -75,14 +75,10 @@ class FlattenedMatrix:
 class Tensors:
     """Values of the model's tensors by name, and the nodes so far."""
 
-    nodes: list[Node] = field(default_factory=list[Node])
-    _found: dict[str, OrderedTensor | FlattenedMatrix] = field(
-        default_factory=dict[str, "OrderedTensor | FlattenedMatrix"]
-    )
-    _derived: dict[tuple[Op, str, TensorType], Value] = field(
-        default_factory=dict[tuple[Op, str, TensorType], Value]
-    )
-    _used: set[str] = field(default_factory=set[str])
+    nodes: list[Node] = field(default_factory=list)
+    _found: dict[str, OrderedTensor | FlattenedMatrix] = field(default_factory=dict)
+    _derived: dict[tuple[Op, str, TensorType], Value] = field(default_factory=dict)
+    _used: set[str] = field(default_factory=set)
     where: str = ""
     """The node that is being imported, for the origin of new nodes."""
     taken: frozenset[str] = frozenset()

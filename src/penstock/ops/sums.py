@@ -198,7 +198,7 @@ def _norm(node: OnnxNode, axes: Axes) -> Nodes:
             y = x.to(total).to(PlainLog())
         case _:
             extreme = PlainReduction(ReductionFunction.MAX, axes)
-            largest = Term(real, node.x).to(extreme)
+            largest = Term(real, real.input(0)).to(extreme)
             y = (x - largest).to(PlainExp()).to(total).to(PlainLog()) + largest
     return real.result(y.value)
 

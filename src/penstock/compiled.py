@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from numba import njit  # pyright: ignore[reportAttributeAccessIssue]
 from numba.core.dispatcher import Dispatcher
@@ -21,12 +21,22 @@ LOGGER: Final = logging.getLogger("penstock.compiled")
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def compiled(function: _Function) -> _Function:
-    """Compile a function on its first call; cache the code if a directory is writable."""
+def compiled(function: _Function, *, allocates: bool = True) -> _Function:
+    """Compile a function on its first call; cache the code if a directory is writable.
+
+    allocates: whether the function creates or returns arrays, other than slices that it drops.  If
+        not, references to arrays are not counted, as in many functions of Numba itself.
+    """
+    options: dict[str, Any] = {"_nrt": allocates}
     try:
-        return cast(_Function, njit(cache=True)(function))
+        return cast(_Function, njit(cache=True, **options)(function))
     except RuntimeError:  # neither the source directory nor the user's cache is writable
-        return cast(_Function, njit(function))
+        return cast(_Function, njit(**options)(function))
+
+
+def compiled_in_place(function: _Function) -> _Function:
+    """Compile a function that creates and returns no arrays (see `compiled`)."""
+    return compiled(function, allocates=False)
 
 
 class _FirstCompilation(Listener):

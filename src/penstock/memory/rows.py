@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.compiled import UNBOUNDED, compiled
+from penstock.compiled import UNBOUNDED, compiled, compiled_in_place
 from penstock.frozen import frozen
 from penstock.memory.greedy import placement_at
 from penstock.memory.problem import (
@@ -280,7 +280,7 @@ def _weight(tables: RowTables, start: Column, end: Column) -> Column:
     return weight
 
 
-@compiled
+@compiled_in_place
 def lay(
     tables: RowTables, order: Column, turn: int, ceiling: int, shelf: Shelf, bases: Column
 ) -> tuple[int, int]:
@@ -349,7 +349,7 @@ def improve(
     return height, best, work
 
 
-@compiled
+@compiled_in_place
 def _lowest_base(
     rows: Table, shapes: Table, shape: int, starts: Column, placed: Table, filled: Column
 ) -> tuple[int, int]:
@@ -357,8 +357,7 @@ def _lowest_base(
 
     The base is raised until no row of the shape overlaps a segment of the shelf.
 
-    placed, filled: fields of the shelf.  They are no tuple because each access to an array in a
-    tuple counts references.
+    placed, filled: fields of the shelf.
     """
     first, last = shapes[SHAPE_FIRST, shape], shapes[SHAPE_LAST, shape]
     alignment = shapes[SHAPE_ALIGNMENT, shape]
@@ -387,13 +386,13 @@ def _lowest_base(
     return base, work
 
 
-@compiled
+@compiled_in_place
 def _aligned(low: int, distance: int, alignment: int) -> int:
     """Return the lowest address from `low` on that is `distance` above an aligned base."""
     return distance - (distance - low) // alignment * alignment
 
 
-@compiled
+@compiled_in_place
 def _put(tables: RowTables, row: int, base: int, turn: int, shelf: Shelf) -> None:
     """Insert a row into its segments of the shelf, after rows with the same address."""
     low = base + tables.rows[ROW_DISTANCE, row]
@@ -412,7 +411,7 @@ def _put(tables: RowTables, row: int, base: int, turn: int, shelf: Shelf) -> Non
         shelf.rows[TURN, i] = turn
 
 
-@compiled
+@compiled_in_place
 def _take_off(tables: RowTables, turn: int, shelf: Shelf) -> None:
     """Remove the rows that were placed at `turn` or later."""
     rows = shelf.rows

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from penstock.compiled import compiled
+from penstock.compiled import compiled, compiled_in_place
 from penstock.memory.even_rows import Series
 from penstock.memory.greedy import placement_at
 from penstock.memory.problem import (
@@ -169,7 +169,7 @@ def _lay(
 LIVE_LOWER, LIVE_UPPER, LIVE_LOW, LIVE_HIGH, LIVE_REACH = range(5)
 
 
-@compiled
+@compiled_in_place
 def _insert(live: Table, count: int, row: Column, base: int) -> None:
     """Add a row, a column of the table of rows, to `count` live rows."""
     low = base + row[ROW_DISTANCE]
@@ -183,14 +183,14 @@ def _insert(live: Table, count: int, row: Column, base: int) -> None:
     _update_reach(live[:, : count + 1], k)
 
 
-@compiled
+@compiled_in_place
 def _update_reach(live: Table, first: int) -> None:
     for k in range(first, live.shape[1]):
         before = live[LIVE_REACH, k - 1] if k > 0 else 0
         live[LIVE_REACH, k] = max(before, live[LIVE_HIGH, k])
 
 
-@compiled
+@compiled_in_place
 def _forget(live: Table, count: int, now: int) -> int:
     """Remove the rows that are dead at a tick; return the number of the others."""
     kept = 0
@@ -203,7 +203,7 @@ def _forget(live: Table, count: int, now: int) -> int:
     return kept
 
 
-@compiled
+@compiled_in_place
 def _start(
     tables: RowTables, shape: int, following: Column, ceiling: int, high: bool, live: Table
 ) -> int:
@@ -234,7 +234,7 @@ def _start(
     return best
 
 
-@compiled
+@compiled_in_place
 def _length(
     tables: RowTables, shape: int, following: Column, base: int, ceiling: int, live: Table
 ) -> int:
@@ -253,7 +253,7 @@ def _length(
     return length
 
 
-@compiled
+@compiled_in_place
 def _fits(tables: RowTables, shape: int, base: int, ceiling: int, live: Table) -> bool:
     """Return whether a shape at a base is aligned, below the ceiling and apart from live rows."""
     rows = tables.rows

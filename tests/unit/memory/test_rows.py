@@ -105,7 +105,7 @@ def test_only_ties_or_many_buffers_go_to_the_row_placer() -> None:
 def test_without_a_folder_for_the_cache_functions_are_compiled_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def njit(*functions: Callable[..., object], cache: bool = False) -> object:
+    def njit(*functions: Callable[..., object], cache: bool = False, **options: object) -> object:
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return "compiled", *functions

@@ -39,6 +39,8 @@ CASES: tuple[Case, ...] = (
     ("Constant", (), {"value_float": 0.5}),
     ("ConstantOfShape", (ints(2, 3),), {"value": numpy_helper.from_array(ints(7))}),
     ("ConstantOfShape", (ints(2, 3),), {}),
+    ("CumSum", (X, np.array(1)), {}),
+    ("CumSum", (X[:1, :1, :1].ravel(), ints(0)), {"exclusive": 1}),
     ("Div", (X, X + 9), {}),
     ("Div", (ints(7, -7, 6), ints(2, 2, -4)), {}),
     ("Exp", (X,), {}),

@@ -37,6 +37,9 @@ UNPREDICTABLE = (
 )
 
 
+_NUMBERS = {"CumSum": (1,), "Range": (0, 1, 2)}
+"""Inputs that are numbers, and of which runtimes take lists of one number, which exporters and
+ONNX's own functions give."""
 _GRAPHS = (onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS)
 
 
@@ -48,8 +51,10 @@ def folded(node: FileNode, inputs: Sequence[Array | None], opset: int) -> tuple[
     be computed from them, or if a result is too large."""
     if not _is_function(node, opset):
         return None
-    if node.name == "Range":  # runtimes take lists of one number, as ONNX's own functions give it
-        inputs = [x.reshape(()) if x is not None and x.size == 1 else x for x in inputs]
+    inputs = [
+        x.reshape(()) if k in _NUMBERS.get(node.name, ()) and x is not None and x.size == 1 else x
+        for k, x in enumerate(inputs)
+    ]
     try:
         shapes = _result_shapes(_single(node, inputs, opset, with_values=True))
         if any(None in shape for shape in shapes) and node.name not in SELECTING:

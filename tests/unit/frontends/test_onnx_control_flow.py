@@ -174,3 +174,14 @@ def test_a_cast_to_the_type_of_what_a_branch_yields() -> None:
     model.output(model.node("CastLike", whole, like))
     judged = judged_by_onnxruntime(model.raw())
     assert judged.steps == 0
+
+
+def test_a_sequence_that_a_graph_maps_is_refused() -> None:
+    """ONNX defines the operator by others, which its package cannot write for a subgraph."""
+    text = """<ir_version: 10, opset_import: ["" : 20]> g (float[3,2] x) => (float[3,2] y)
+        <int64 zero = {0}> { s = SequenceConstruct (x, x)
+        t = SequenceMap <body = inner (float[3,2] a) => (float[3,2] b) { b = Relu (a) }> (s)
+        y = SequenceAt (t, zero) }"""
+    with pytest.raises(UnsupportedError) as caught:
+        graph_of(onnx.parser.parse_model(text).SerializeToString())
+    assert "SequenceMap" in str(caught.value)

@@ -228,6 +228,7 @@ def _definition(node: FileNode, types: Types, opset: int) -> onnx.FunctionProto 
     found = onnx.FunctionProto()
     if (
         schema is None
+        or node.graphs
         or node.name in OURS
         or any(name and name not in types for name in node.inputs)
     ):

@@ -10,7 +10,6 @@ chooses where an index equals the place along a new axis (`kernels/one_hot.cc`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.frozen import frozen
-from penstock.ir.foreign import ForeignNode, Made, Nodes
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
@@ -46,7 +45,7 @@ from penstock.opkit.checks import (
 )
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.kernels import row_kernel
-from penstock.opkit.nodes import in_scale_of_output, onnx_form, reshaped
+from penstock.opkit.nodes import in_scale_of_output, in_shape_of_output, onnx_form, reshaped
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.real_nodes import RealNodes, real_elementwise
 from penstock.ops.plain import PlainAbs, PlainAdd, PlainSub
@@ -336,10 +335,11 @@ def _chosen(node: ForeignNode) -> Nodes:
     yield from elementwise_nodes(Select(), node, 3, a.dtype)
 
 
-def _one_hot(node: ForeignNode) -> Iterator[Made]:
+def _one_hot(node: ForeignNode) -> Nodes:
     """ONE_HOT: the second value where the place along the new axis is the index, else the third.
 
     As in the reference, the elements are copied, whatever their quantisation."""
+    new = RealNodes(onnx_form(node, "OneHot", axis=node.integer("axis", -1)))
     indices, y = node.x, node.y
     for k, role in ((1, "depth"), (2, "first value"), (3, "second value")):
         require(
@@ -348,24 +348,20 @@ def _one_hot(node: ForeignNode) -> Iterator[Made]:
     for k in (2, 3):
         require_dtype(node.input(k).type, f"input {k}", y.dtype)
     on, off = (
-        Value(f"{y.name}/{label}", y.type.with_shape(()), Data.of(node.constant(k).reshape(())))
+        Value.constant(f"{y.name}/{label}", node.constant(k).reshape(()), y.quantisation)
         for k, label in ((2, "on"), (3, "off"))
     )
-    (depth,) = node.constant_ints(1)
+    spread, places = _spread(new, indices, *node.constant_ints(1))
+    is_one = new.apply(PlainCompare(Relation.EQUAL), spread, places)
+    return in_shape_of_output(node, new.result(new.apply(Select(), is_one, on, off)))
+
+
+def _spread(new: RealNodes, indices: Value, depth: int) -> tuple[Value, Array]:
+    """The indices with the new axis of a one-hot code, and the places along it."""
     require(0 < depth <= MOST_PLACES, f"depth is {depth}, must be within [1, {MOST_PLACES}]")
-    rank = indices.rank
-    axis = resolved_axis(node.integer("axis", -1), rank + 1)
-    shape = (*indices.shape[:axis], 1, *indices.shape[axis:])
-    spread, views = reshaped(indices, shape, f"{y.name}/indices")
-    yield from views
-    places = np.arange(depth, dtype=indices.dtype.value).reshape(-1, *(1,) * (rank - axis))
-    every = Value(f"{y.name}/places", indices.type.with_shape(places.shape), Data.of(places))
-    is_one = Value(f"{y.name}/is_one", TensorType(y.shape, DType.BOOL))
-    compare = PlainCompare(Relation.EQUAL)
-    compared = replace(node, inputs=(spread, every), outputs=(is_one,))
-    yield from elementwise_nodes(compare, compared, 2, DType.BOOL)
-    chosen = replace(node, inputs=(is_one, on, off))
-    yield from elementwise_nodes(Select(), chosen, 3, y.dtype)
+    axis = resolved_axis(new.node.integer("axis", -1), indices.rank + 1)
+    spread = new.reshape(indices, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    return spread, np.arange(depth).reshape(-1, *(1,) * (indices.rank - axis))
 
 
 def _chosen_onnx(node: OnnxNode) -> Nodes:
@@ -387,13 +383,9 @@ def _chosen_onnx(node: OnnxNode) -> Nodes:
 def _one_hot_onnx(node: OnnxNode) -> Nodes:
     """ONNX OneHot: the second value where the place along the new axis is the index, or the index
     plus the depth, else the first."""
-    new, indices = RealNodes(node), node.x
+    new = RealNodes(node)
     (depth,) = (int(k) for k in real_numbers(node, 1).ravel())
-    require(0 < depth <= MOST_PLACES, f"depth is {depth}, must be within [1, {MOST_PLACES}]")
-    rank = indices.rank
-    axis = resolved_axis(node.integer("axis", -1), rank + 1)
-    spread = new.reshape(new.integers(indices), (*indices.shape[:axis], 1, *indices.shape[axis:]))
-    places = np.arange(depth).reshape(-1, *(1,) * (rank - axis))
+    spread, places = _spread(new, new.integers(node.x), depth)
     first, second = (
         new.apply(PlainCompare(Relation.EQUAL), spread, places - less) for less in (0, depth)
     )

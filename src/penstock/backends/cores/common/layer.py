@@ -218,12 +218,7 @@ class CertifiedLayer:
         is_signed: 1 if the form corrects negative accumulators, by subtracting a constant from
             each; otherwise 0."""
         form = self.form
-        return (
-            ("least", self.least),
-            ("most", self.most),
-            ("shift", form.shift),
-            ("is_signed", int(form.corrects)),
-        )
+        return members(least=self.least, most=self.most, shift=form.shift, is_signed=form.corrects)
 
 
 def certified_layer(
@@ -388,12 +383,7 @@ def _of_every_pair(
     found = weighted_sum(inputs, outputs, scales[0], op.SIGN * scales[1], least, most)
     if found is None:
         return None
-    return (
-        ("left", found.left),
-        ("right", found.right),
-        ("offset", found.offset),
-        ("shift", found.shift),
-    )
+    return members(left=found.left, right=found.right, offset=found.offset, shift=found.shift)
 
 
 # Restriction of functions that choose kernels to the element types that the kernels support.

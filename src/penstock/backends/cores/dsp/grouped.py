@@ -25,6 +25,7 @@ from penstock.frozen import frozen
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit import sliding
+from penstock.opkit.kernels import members
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 
 MOST_TAPS = 25  # Largest number of taps of the kernel, the size of its array of pointers.
@@ -125,12 +126,12 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     x = site.x
     return Kernel(
         "conv2d_groups_s8_dsp",
-        params=(
-            *sliding.params(site, op.rows, op.columns),
-            ("groups", len(groups.starts)),
-            ("group_in", depth),
-            ("group_out", groups.merged * groups.outputs),
-            *layer.shared_params,
+        params=members(
+            sliding.params(site, op.rows, op.columns),
+            members(
+                groups=len(groups.starts), group_in=depth, group_out=groups.merged * groups.outputs
+            ),
+            layer.shared_params,
         ),
         tables=(
             ("weights", weights),

@@ -45,7 +45,7 @@ from penstock.ir.element_types import INT8, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, Tables
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
-from penstock.opkit.kernels import row_kernel
+from penstock.opkit.kernels import members, row_kernel
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
@@ -115,11 +115,8 @@ def _shared_form(op: FullyConnected, site: Site) -> Kernel | None:
         return None
     return Kernel(
         "fully_connected_s8_dsp",
-        params=(
-            ("batches", x.elements // depth),
-            ("in_c", depth),
-            ("out_c", outputs),
-            *layer.shared_params,
+        params=members(
+            members(batches=x.elements // depth, in_c=depth, out_c=outputs), layer.shared_params
         ),
         tables=(("weights", weights), ("scales", tile_scales(layer))),
         folded=(1, 2),
@@ -276,19 +273,21 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     on_stack = work_bytes <= MOST_STACK_BYTES
     return Kernel(
         "conv2d_s8_dsp",
-        params=(
-            *sliding.params(site, op.rows, op.columns),
-            ("in_zero", x.zero_point),
-            *(inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS),
-            ("pairs", pairs),
-            ("row_fours", row_elements // QUAD),
-            ("row_rest", row_elements % QUAD),
-            ("quads", quads),
-            ("quads_rest", quads_rest),
-            ("spread", outputs * is_spread),
-            ("found_at", found_at),
-            ("outsiders", outsiders),
-            *layer.shared_params,
+        params=members(
+            sliding.params(site, op.rows, op.columns),
+            members(in_zero=x.zero_point),
+            inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS,
+            members(
+                pairs=pairs,
+                row_fours=row_elements // QUAD,
+                row_rest=row_elements % QUAD,
+                quads=quads,
+                quads_rest=quads_rest,
+                spread=outputs * is_spread,
+                found_at=found_at,
+                outsiders=outsiders,
+            ),
+            layer.shared_params,
         ),
         tables=(
             ("weights", weights),

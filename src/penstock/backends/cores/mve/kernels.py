@@ -25,6 +25,7 @@ from penstock.backends.cores.mve import instructions
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
+from penstock.opkit.kernels import members
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
@@ -171,12 +172,12 @@ def _layer(op: LayerOp, site: Site, order: Int64s) -> tuple[CertifiedLayer, int]
 def _scaling(layer: CertifiedLayer, bits: int) -> tuple[tuple[str, int], ...]:
     """The requantisation parameters that all channels share, as (name, value) pairs."""
     form = layer.form
-    return (
-        ("least", layer.least),
-        ("most", layer.most),
-        ("multiplier", 1 << bits),
-        ("left", 24 - form.shift),
-        ("is_signed", int(form.corrects)),
+    return members(
+        least=layer.least,
+        most=layer.most,
+        multiplier=1 << bits,
+        left=24 - form.shift,
+        is_signed=form.corrects,
     )
 
 
@@ -210,18 +211,20 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     pairs = images * height * (-(-width // 2) if strips else width / 2)
     return Kernel(
         "conv2d_s8_mve",
-        params=(
-            *sliding.params(site, op.rows, op.columns),
-            ("in_zero", x.zero_point),
-            ("inner_lower", lower),
-            ("inner_upper", upper),
-            ("there_upper", in_place),
-            ("strips", strips),
-            ("steps", steps),
-            ("quads", outputs // QUAD),
-            ("quads_rest", outputs % QUAD),
-            ("quad_words", 13 if layer.form.corrects else 9),
-            *_scaling(layer, bits),
+        params=members(
+            sliding.params(site, op.rows, op.columns),
+            members(
+                in_zero=x.zero_point,
+                inner_lower=lower,
+                inner_upper=upper,
+                there_upper=in_place,
+                strips=strips,
+                steps=steps,
+                quads=outputs // QUAD,
+                quads_rest=outputs % QUAD,
+                quad_words=13 if layer.form.corrects else 9,
+            ),
+            _scaling(layer, bits),
         ),
         tables=(
             ("weights", packed_weights(weights, QUAD)),
@@ -297,15 +300,17 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     lower, upper = _inner_range(op.columns, x.shape[2])
     return Kernel(
         "depthwise_conv2d_s8_mve",
-        params=(
-            *sliding.shape_params(x.shape, site.output.shape),
-            *sliding.tap_params(op.rows, op.columns),
-            ("in_zero", x.zero_point),
-            ("inner_lower", lower),
-            ("inner_upper", upper),
-            ("together", together),
-            ("block_bytes", blocks.shape[1]),
-            *_scaling(layer, bits),
+        params=members(
+            sliding.shape_params(x.shape, site.output.shape),
+            sliding.tap_params(op.rows, op.columns),
+            members(
+                in_zero=x.zero_point,
+                inner_lower=lower,
+                inner_upper=upper,
+                together=together,
+                block_bytes=blocks.shape[1],
+            ),
+            _scaling(layer, bits),
         ),
         tables=(("weights", Table.of(blocks.ravel())),),
         folded=(1, 2),
@@ -381,13 +386,15 @@ def _fully_connected(op: FullyConnected, site: Site) -> Kernel:
     steps, batches = -(-depth // VECTOR), x.elements // depth
     return Kernel(
         "fully_connected_s8_mve",
-        params=(
-            ("batches", batches),
-            ("in_c", depth),
-            ("out_c", outputs),
-            ("steps", steps),
-            ("eight_words", 26 if layer.form.corrects else 18),
-            *_scaling(layer, bits),
+        params=members(
+            members(
+                batches=batches,
+                in_c=depth,
+                out_c=outputs,
+                steps=steps,
+                eight_words=26 if layer.form.corrects else 18,
+            ),
+            _scaling(layer, bits),
         ),
         tables=(
             ("weights", packed_weights(layer.weights, EIGHT)),

@@ -165,7 +165,7 @@ def test_the_worst_moment_is_found(family: str, seed: int, kept: int) -> None:
 def test_residents_fit_and_nobody_else_would(family: str, seed: int, room: int) -> None:
     problem = random_problem(family, seed, 14)
     order = list(range(len(problem.nodes)))
-    kept = resident(problem, order, room)
+    kept = resident(problem, order, room, lambda i, inside: 99 - inside.bit_count())
 
     def fits(nodes: set[int]) -> bool:
         return all(alive(problem, nodes, p) <= room for p in order)
@@ -175,6 +175,23 @@ def test_residents_fit_and_nobody_else_would(family: str, seed: int, room: int) 
         if i not in kept and i not in problem.outputs and any(i in n.reads for n in problem.nodes):
             assert not fits({*kept, i})
     assert not kept & problem.outputs
+
+
+def test_residents_save_cycles_where_others_are_read_more_often() -> None:
+    """Node 0 is read twice, but only the output of node 1 is written and read faster."""
+    nodes = (
+        GroupNode("a", 8, 0, ()),
+        GroupNode("b", 8, 0, (0,)),
+        GroupNode("c", 8, 0, (0, 1)),
+        GroupNode("d", 8, 0, (2,)),
+    )
+    problem = GroupingProblem(nodes, (), frozenset({3}))
+
+    def cycles(node: int, inside: int) -> int:
+        return 10 - 3 * (node == 1 and inside >> 1 & 1) + (node == 0 and inside & 1)
+
+    assert resident(problem, range(4), 8, cycles) == {1}
+    assert resident(problem, range(4), 16, cycles) == {1, 2}
 
 
 def alive(problem: GroupingProblem, nodes: set[int], position: int) -> int:

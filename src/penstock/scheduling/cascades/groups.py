@@ -6,9 +6,11 @@ second memory, which only the parts of a group use.  Without a second memory, no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import field, replace
 from functools import cache, partial
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from penstock.memory.problem import whole_banks
 from penstock.scheduling.cascades.proposals import CascadeProblem, PartOrder, Proposal
 from penstock.scheduling.cascades.region_search import RegionSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
-from penstock.scheduling.grouping.cycles import GroupCycles
+from penstock.scheduling.grouping.cycles import GroupCycles, NodeCycles
 from penstock.scheduling.grouping.inside import ORDERS_INSIDE, inner_order
 from penstock.scheduling.grouping.problem import GroupingProblem, GroupNode
 from penstock.scheduling.grouping.strategies import COMPARED, DEFAULTS, STRATEGIES
@@ -38,7 +40,8 @@ def whole_proposals(
     """One for each order, with tensors selected greedily for the second memory (`RESIDENT`)."""
     second = SecondMemory.of(builder.accounting.memories)
     problem = grouping_problem(builder.accounting.parts, second.bank_bytes)
-    assigned = ((order, resident(problem, order, second.live_bytes)) for order in orders)
+    cycles = _node_cycles(builder.accounting, second)
+    assigned = ((order, resident(problem, order, second.live_bytes, cycles)) for order in orders)
     return [_whole_proposal(builder, *each, options) for each in assigned]
 
 
@@ -142,15 +145,9 @@ def group_cycles(
     fused: costs of groups that run tile by tile; None: no group runs so.
     inside: the order of `ORDERS_INSIDE` in which a group must fit.
     """
-    parts, memories = accounting.parts, accounting.memories
-    default, second = memories.default_assignment, SecondMemory.of(memories)
-    names = _written_storages(parts)
-
-    def assigned(kept: int) -> MemoryAssignment:
-        return second.holding((names[t] for t in bits(kept)), default)
-
-    def node_cycles(i: int, kept: int) -> int:
-        return accounting.whole_call_cost(parts.parts[i], assigned(kept)).cycles
+    second = SecondMemory.of(accounting.memories)
+    assigned, parts = _assigned(accounting, second), accounting.parts
+    node_cycles = _node_cycles(accounting, second)
 
     def node_bytes(i: int, kept: int) -> int:
         return external_bytes(accounting, i, assigned(kept))
@@ -184,6 +181,20 @@ def group_cycles(
         most_tiled=MOST_MEMBERS,
         fits_in_order=fits,
     )
+
+
+def _assigned(
+    accounting: CostAccounting, second: SecondMemory
+) -> Callable[[int], MemoryAssignment]:
+    """The function from a mask of nodes to the assignment of their outputs to the second memory."""
+    names, default = _written_storages(accounting.parts), accounting.memories.default_assignment
+    return lambda kept: second.holding((names[t] for t in bits(kept)), default)
+
+
+def _node_cycles(accounting: CostAccounting, second: SecondMemory) -> NodeCycles:
+    """The cycles of the calls of nodes in the program, without cold starts."""
+    parts, assigned = accounting.parts.parts, _assigned(accounting, second)
+    return lambda i, kept: accounting.whole_call_cost(parts[i], assigned(kept)).cycles
 
 
 @frozen
@@ -243,23 +254,41 @@ def grouping_problem(parts: Parts, bank_bytes: int = 0) -> GroupingProblem:
     return GroupingProblem(nodes, tuple(sizes[s] for s in rows.inputs), outputs)
 
 
-def resident(problem: GroupingProblem, order: Sequence[int], capacity_bytes: int) -> Set[int]:
+def resident(
+    problem: GroupingProblem, order: Sequence[int], capacity_bytes: int, cycles: NodeCycles
+) -> Set[int]:
     """The nodes whose outputs are selected, greedily, for at most `capacity_bytes` live bytes."""
-    ranges = _live_ranges(problem, order)
-
-    # accesses per position of the live range: one write, and one read per reader
-    def priority(i: int) -> tuple[float, int]:
-        lower, upper = ranges[i]
-        return -(1 + problem.readers[i].bit_count()) / (upper - lower), lower
-
+    ranges = _live_ranges(problem, order) if capacity_bytes else {}
     live = np.zeros(len(order), np.int64)
-    found: set[int] = set()
-    for i in sorted(ranges, key=priority):
+    found = 0
+
+    @cache
+    def node_cycles(i: int, kept: int) -> int:
+        return cycles(i, kept)
+
+    def priority(i: int) -> tuple[float, int]:
+        # The cycles that the output saves beside those that are selected.  Of the bytes and of the
+        # positions of its live range, the root counts: large outputs leave space for small ones.
+        (lower, upper), more, saved = ranges[i], found | 1 << i, 0
+        for node in bits(problem.readers[i] | 1 << i):
+            own = problem.reads[node] | 1 << node
+            saved += node_cycles(node, found & own) - node_cycles(node, more & own)
+        return -saved / math.sqrt(max(1, problem.sizes[i]) * (upper - lower)), lower
+
+    waiting = [(*priority(i), i) for i in ranges]
+    heapify(waiting)
+    while waiting:
+        *_, i = heappop(waiting)
         lower, upper = ranges[i]
-        if live[lower:upper].max() + problem.sizes[i] <= capacity_bytes:
-            live[lower:upper] += problem.sizes[i]
-            found.add(i)
-    return found
+        now = (*priority(i), i)
+        if now[0] > 0 or live[lower:upper].max() + problem.sizes[i] > capacity_bytes:
+            continue
+        if waiting and now > waiting[0]:
+            heappush(waiting, now)
+            continue
+        live[lower:upper] += problem.sizes[i]
+        found |= 1 << i
+    return set(bits(found))
 
 
 def peak_of_kept(

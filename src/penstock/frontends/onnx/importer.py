@@ -303,10 +303,7 @@ class _Importer:
         if value.dtype is DType.UINT8 and self._offset(name) is not None:
             self._tensors.where = where
             label = self._domains.labels.get(name, unit_scale(128))
-            type = TensorType(shape, DType.INT8, label)
-            first = self._tensors.derived(
-                Quantize(), value, replace(type, quantisation=unit_scale(128)), f"{name}/stored"
-            )
+            first = self._tensors.derived(Quantize(), value, f"{name}/stored", unit_scale(128))
             stored = self._tensors.relabelled(first, label)
         self._tensors.put(name, OrderedTensor(stored, order))
         return value
@@ -391,8 +388,7 @@ class _Importer:
         order = self._output_order(found, name)
         value = self._tensors.in_order(found, order)
         if self._reading.same_interface and border.dtype == REAL and value.quantisation:
-            type = TensorType(value.shape, DType.FLOAT32)
-            value = self._tensors.derived(Dequantize(), value, type, f"{name}/real")
+            value = self._tensors.derived(Dequantize(), value, f"{name}/real")
         if order != own(len(order)):
             self._orders[value.name] = order
         return value
@@ -567,10 +563,8 @@ class _Importer:
         placed = self._tensors.placed(self._plain(self._read(source, None, node.where)))
         x = placed.value
         if self._domains.types[source] == REAL and x.dtype is not DType.FLOAT32:
-            type = TensorType(x.shape, DType.FLOAT32)
-            x = self._tensors.derived(Dequantize(), x, type, self._tensors.name(f"{target}/real"))
-        type = TensorType(x.shape, dtype)
-        value = self._tensors.derived(Cast(dtype), x, type, target)
+            x = self._tensors.derived(Dequantize(), x, self._tensors.name(f"{target}/real"))
+        value = self._tensors.derived(Cast(dtype), x, target)
         self._tensors.put(target, OrderedTensor(value, placed.order))
 
     def _stored_dtype(self, node: FileNode, name: str) -> DType:
@@ -629,16 +623,13 @@ class _Importer:
         placed = self._tensors.placed(name)
         label, value = self._tensors.name(f"{name}/plain"), placed.value
         if offset:
-            shape = value.shape
             value = self._tensors.relabelled(value, unit_scale(offset))
-            type = TensorType(shape, DType.UINT8, Quantisation((1.0,), (0,)))
-            value = self._tensors.derived(Quantize(DType.UINT8), value, type, label)
+            value = self._tensors.derived(Quantize(DType.UINT8), value, label, unit_scale(0))
         dtype = DType(self._domains.types[name])
         if value.dtype is dtype:
             value = self._tensors.relabelled(value, None)
         else:
-            type = TensorType(value.shape, dtype)
-            value = self._tensors.derived(Cast(dtype), value, type, label)
+            value = self._tensors.derived(Cast(dtype), value, label)
         self._tensors.put(label, OrderedTensor(value, placed.order))
         return label
 
@@ -649,9 +640,8 @@ class _Importer:
         placed = self._tensors.placed(name)
         label, value = self._tensors.name(f"{name}/stored"), placed.value
         if value.dtype is DType.UINT8:
-            value = self._tensors.relabelled(value, Quantisation((1.0,), (0,)))
-            type = TensorType(value.shape, DType.INT8, unit_scale(128))
-            value = self._tensors.derived(Quantize(), value, type, label)
+            value = self._tensors.relabelled(value, unit_scale(0))
+            value = self._tensors.derived(Quantize(), value, label, unit_scale(128))
         self._tensors.put(label, OrderedTensor(value, placed.order))
         return label
 

@@ -18,7 +18,7 @@ from itertools import count
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.graph import Node, Value, free_name
+from penstock.ir.graph import Node, Value, free_name, result_of
 from penstock.ir.op import Op
 from penstock.ir.tensor import Array, Ints, Quantisation, TensorType
 from penstock.ops.reshape import Reshape
@@ -140,14 +140,13 @@ class Tensors:
         large = [a for a in steps if found.value.shape[a] > 1]
         if large == sorted(large):
             return self.viewed(found.value, shape, name)
-        type = found.value.type.with_shape(shape)
-        return self.derived(Transpose(steps), found.value, type, name)
+        return self.derived(Transpose(steps), found.value, name, found.value.quantisation)
 
     def viewed(self, value: Value, shape: Ints, name: str) -> Value:
         """The value reshaped."""
         if value.shape == shape:
             return value
-        return self.derived(Reshape(shape), value, value.type.with_shape(shape), name)
+        return self.derived(Reshape(shape), value, name, value.quantisation)
 
     def labelled(self, name: str, target: str, label: Quantisation) -> None:
         """Records that `target` has the elements of `name` under another quantisation."""
@@ -156,14 +155,15 @@ class Tensors:
 
     def relabelled(self, value: Value, label: Quantisation | None) -> Value:
         """The elements of a value under another quantisation, or without one."""
-        type = replace(value.type, quantisation=label)
-        if type == value.type:
+        if value.quantisation == label:
             return value
-        name = self.name(f"{value.name}/elements")
-        return self.derived(Reshape(type.shape), value, type, name)
+        return self.derived(Reshape(value.shape), value, self.name(f"{value.name}/elements"), label)
 
-    def derived(self, op: Op, value: Value, type: TensorType, name: str) -> Value:
+    def derived(
+        self, op: Op, value: Value, name: str, quantisation: Quantisation | None = None
+    ) -> Value:
         """The result of an operator of one value, computed once.  The name may get a suffix."""
+        type = replace(result_of(op, (value,)), quantisation=quantisation)
         key = (op, value.name, type)
         if key not in self._derived:
             names = (name if k == 0 else f"{name}#{k}" for k in count())

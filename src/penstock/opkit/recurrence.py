@@ -16,6 +16,7 @@ single precision, rounded after each operation (docs/decisions/0013-recurrent-la
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -45,6 +46,7 @@ from penstock.opkit.checks import (
     require_rank,
 )
 from penstock.opkit.float_functions import Floats
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.layers import QUAD, in_quads
 
 FRACTION_BITS = 27
@@ -118,6 +120,10 @@ class Recurrence(OperatorDefaults):
                 rows.append(np.concatenate(states, axis=-1))
         return np.stack(rows)[np.newaxis, ..., slice(*channels)]
 
+    def parameters(self) -> Params:
+        """Further parameters of the kernel."""
+        return ()
+
     def weighted(self, x: Array, site: Site) -> Floats:
         """The weighted inputs of each step, given row t of x for step t."""
         raise NotImplementedError
@@ -189,29 +195,26 @@ class RealRecurrence(Recurrence):
         _, _, batch, depth = site.x.shape
         units, k = site.inputs[1].shape[1], 1 + self.STATES
         scales = input_scales(site, self.STATES), hidden_scales(site, self.STATES)
-        return Kernel(
+        found = row_kernel(
             self.KERNEL,
-            params=(
-                ("batch", batch),
-                ("in_c", depth),
-                ("units", units),
-                ("in_zero", site.x.zero_point),
-                ("weight_zero", site.inputs[k].zero_point),
-                ("recurrent_zero", site.inputs[k + 1].zero_point),
-                ("in_step", int(scales[0].size > 1)),
-                ("hidden_step", int(scales[1].size > 1)),
-                *self.parameters(),
+            members(
+                batch=batch,
+                in_c=depth,
+                units=units,
+                in_zero=site.x.zero_point,
+                weight_zero=site.inputs[k].zero_point,
+                recurrent_zero=site.inputs[k + 1].zero_point,
+                in_step=scales[0].size > 1,
+                hidden_step=scales[1].size > 1,
             ),
-            tables=(("in_scales", Table.of(scales[0])), ("hidden_scales", Table.of(scales[1]))),
+            self.parameters(),
+            in_scales=Table.of(scales[0]),
+            hidden_scales=Table.of(scales[1]),
             constants=((k, "weights"), (k + 1, "recurrent"), (k + 2, "bias")),
-            scratch_bytes=self.scratch_vectors() * units * DType.INT32.size_bytes,
-            by_rows=True,
             recurrent=True,
         )
-
-    def parameters(self) -> Params:
-        """Further parameters of the kernel."""
-        return ()
+        scratch_bytes = self.scratch_vectors() * units * DType.INT32.size_bytes
+        return replace(found, scratch_bytes=scratch_bytes)
 
     def scratch_vectors(self) -> int:
         """Fixed-point vectors of one sequence that the kernel keeps in its scratch memory."""
@@ -267,24 +270,21 @@ class PlainRecurrence(Recurrence):
     def kernel(self, site: Site) -> Kernel:
         batch, units = site.inputs[1].shape
         r = site.constant(1 + self.STATES)
-        return Kernel(
+        found = row_kernel(
             self.KERNEL,
-            (("batch", batch), ("units", units), *self.parameters()),
-            tables=self.tables(r),
+            members(batch=batch, units=units),
+            self.parameters(),
+            self.tables(r),
             constants=((2 + self.STATES, self.EXTRA_MEMBER),) if self.extra else (),
             folded=(1 + self.STATES,),
-            scratch_bytes=self.scratch_floats(units) * DType.FLOAT32.size_bytes,
-            by_rows=True,
             recurrent=True,
         )
+        scratch_bytes = self.scratch_floats(units) * DType.FLOAT32.size_bytes
+        return replace(found, scratch_bytes=scratch_bytes)
 
     def tables(self, r: Array) -> Tables:
         """The kernel's tables: the weights as it reads them, and others."""
         return (("recurrent", Table.of(in_quads(r[None]))),)
-
-    def parameters(self) -> Params:
-        """Further parameters of the kernel."""
-        return ()
 
     def scratch_floats(self, units: int) -> int:
         """Working memory of the kernel, in floats."""

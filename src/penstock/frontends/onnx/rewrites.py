@@ -70,7 +70,8 @@ class _Growing:
     def name(self, wanted: str) -> str:
         return free_name(wanted, self.taken)
 
-    def constant(self, name: str, elements: Array) -> str:
+    def constant(self, wanted: str, elements: Array) -> str:
+        name = self.name(wanted)
         self.constants[name] = elements
         return name
 
@@ -79,8 +80,7 @@ class _Growing:
     ) -> FileNode:
         """A node that drops axes."""
         node = FileNode("Squeeze", where, (kept,), outputs)
-        name = self.name(f"{kept}/axes")
-        return along(node, axes, self.file.opset, lambda x: self.constant(name, x))
+        return along(node, axes, self.file.opset, lambda x: self.constant(f"{kept}/axes", x))
 
     def done(self) -> File:
         return replace(self.file, constants=self.constants, nodes=tuple(self.nodes))
@@ -181,7 +181,7 @@ def _between(new: _Growing, node: FileNode, form: _Quantised) -> Iterator[FileNo
     if bias:
         scale = _bias_scale(new, node, form)
         reals.append(new.name(f"{name}/real_bias"))
-        inputs = (bias, new.constant(new.name(f"{name}/bias_scale"), scale))
+        inputs = (bias, new.constant(f"{name}/bias_scale", scale))
         yield FileNode(DEQUANTISE, node.where, inputs, (reals[-1],), {"axis": 0})
     attributes = {**node.attributes, **form.added}
     is_real = form.name == "Gemm" and not _named(node, form.output[0], optional=True)
@@ -292,7 +292,7 @@ def _shuffled(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     block, name = sizes[first], node.y
     channels = math.prod(sizes[1:4])
     image = np.array([sizes[0], channels, *sizes[4:]], np.int64)
-    shape = new.constant(new.name(f"{name}/shape"), image)
+    shape = new.constant(f"{name}/shape", image)
     joined = new.name(f"{name}/image")
     yield FileNode("Reshape", node.where, (split.x, shape), (joined,))
     attributes: dict[str, Attribute] = {"blocksize": block, "mode": mode}
@@ -311,7 +311,7 @@ def _is_number(node: FileNode, file: File) -> bool:
 
 def _gathered_element(new: _Growing, node: FileNode) -> Iterator[FileNode]:
     name, index = node.y, new.constants[node.inputs[1]]
-    listed = new.constant(new.name(f"{name}/indices"), index.reshape(1))
+    listed = new.constant(f"{name}/indices", index.reshape(1))
     kept = new.name(f"{name}/kept")
     yield replace(node, inputs=(node.x, listed), outputs=(kept,))
     yield new.squeezed(node.where, kept, [whole(node, "axis", 0)], node.outputs)
@@ -333,7 +333,7 @@ def _part(new: _Growing, node: FileNode, split: FileNode) -> Iterator[FileNode]:
     numbers = {"starts": first, "ends": first + extent, "axes": axis}
     name = node.y
     listed = {
-        key: new.constant(new.name(f"{name}/{key}"), np.array([number], np.int64))
+        key: new.constant(f"{name}/{key}", np.array([number], np.int64))
         for key, number in numbers.items()
     }
     target = new.name(f"{name}/kept") if drops else name
@@ -358,7 +358,7 @@ def _product(new: _Growing, node: FileNode, quantised: frozenset[str]) -> FileNo
     is_exact = bool((np.frexp(divisor)[0] == np.copysign(0.5, divisor)).all())
     if not is_exact and quantised.isdisjoint(node.outputs):
         return node
-    name = new.constant(new.name(f"{node.y}/reciprocal"), (1 / divisor).astype(np.float32))
+    name = new.constant(f"{node.y}/reciprocal", (1 / divisor).astype(np.float32))
     return replace(node, name="Mul", inputs=(node.x, name))
 
 
@@ -388,7 +388,7 @@ def _explicit_zeros(file: File) -> File:
         if node.name not in ("Relu", "Pad") or types[x] == REAL or not node.outputs:
             new.nodes.append(node)
             continue
-        name = new.name(f"{node.y}/zero")
+        name = f"{node.y}/zero"
         if node.name == "Relu":
             zero = new.constant(name, np.zeros((), types[x]))
             node = replace(node, name="Clip", inputs=(x, zero))
@@ -409,8 +409,8 @@ def _between_reals(new: _Growing, node: FileNode, dtype: str) -> Iterator[FileNo
 
     onnxruntime cuts fractions off instead, and so is less by up to one."""
     y = node.y
-    one = new.constant(new.name(f"{y}/one"), np.ones((), np.float32))
-    zero = new.constant(new.name(f"{y}/zero"), np.zeros((), dtype))
+    one = new.constant(f"{y}/one", np.ones((), np.float32))
+    zero = new.constant(f"{y}/zero", np.zeros((), dtype))
     x, real = new.name(f"{y}/x"), new.name(f"{y}/real")
     yield FileNode(DEQUANTISE, node.where, (node.x, one, zero), (x,))
     yield replace(node, inputs=(x, *node.inputs[1:]), outputs=(real,))
@@ -523,7 +523,7 @@ def _with_norm(
         shift = offset + (offsets - mean) * factors
         name = norm.y
         folded = _scaled_weights(new, norm, weights, factors, axis)
-        bias = new.constant(new.name(f"{name}/bias"), shift.astype(np.float32))
+        bias = new.constant(f"{name}/bias", shift.astype(np.float32))
     return (
         None if folded is None else replace(layer, inputs=(x, folded, bias), outputs=norm.outputs)
     )
@@ -586,7 +586,7 @@ def _scaled_weights(
     shape[axis] = -1
     if weights.scales is None or weights.points is None:
         scaled = elements * factors.astype(np.float32).reshape(shape)
-        return new.constant(new.name(f"{name}/weights"), scaled)
+        return new.constant(f"{name}/weights", scaled)
     if weights.scales.size > 1 and weights.axis != axis:
         return None
     products = np.abs(factors) * weights.scales.astype(np.float64)
@@ -598,9 +598,9 @@ def _scaled_weights(
     elements = np.where(factors.reshape(shape) < 0, ~elements, elements)
     elements = np.where(kept.reshape(shape), elements, points.reshape(shape))
     parts = (
-        new.constant(new.name(f"{name}/elements"), elements),
-        new.constant(new.name(f"{name}/scales"), scales.astype(np.float32)),
-        new.constant(new.name(f"{name}/points"), points),
+        new.constant(f"{name}/elements", elements),
+        new.constant(f"{name}/scales", scales.astype(np.float32)),
+        new.constant(f"{name}/points", points),
     )
     real = new.name(f"{name}/weights")
     new.nodes.append(FileNode(DEQUANTISE, norm.where, parts, (real,), {"axis": axis}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from penstock.backends.cores.common.layer import weighted_pairs
@@ -9,7 +11,7 @@ from penstock.backends.cores.dsp.counts import DSP_CYCLES
 from penstock.ir.op import Kernel, Site, Table, row_count
 from penstock.ir.tensor import Array, Region
 from penstock.opkit import broadcast
-from penstock.opkit.kernels import members, row_kernel
+from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import ELEMENTS
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.requantisation.certify import certify
@@ -82,9 +84,9 @@ def _product(op: Mul, site: Site) -> Kernel | None:
     if rows is None or found.outside.any():
         return None
     form = found.form
-    return Kernel(
-        "mul_s8_dsp",
-        params=members(
+    return replace(
+        row_kernel(
+            "mul_s8_dsp",
             rows,
             zero0=site.x.zero_point,
             zero1=site.inputs[1].zero_point,
@@ -94,7 +96,6 @@ def _product(op: Mul, site: Site) -> Kernel | None:
             base=int(form.base[0]),
             shift=form.shift,
         ),
-        by_rows=True,
         classes=found.classes[0].value * broadcast.extended(site.output.shape)[3],
     )
 

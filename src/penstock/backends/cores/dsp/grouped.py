@@ -9,6 +9,7 @@ convolution.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from penstock.frozen import frozen
 from penstock.ir.op import Kernel, Site, Table
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit import sliding
-from penstock.opkit.kernels import members
+from penstock.opkit.kernels import members, row_kernel
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 
 MOST_TAPS = 25  # Largest number of taps of the kernel, the size of its array of pointers.
@@ -124,22 +125,19 @@ def group_kernel(op: GroupedOp, site: Site) -> Kernel | None:
     if weights is None:
         return None
     x = site.x
-    return Kernel(
-        "conv2d_groups_s8_dsp",
-        params=members(
+    return replace(
+        row_kernel(
+            "conv2d_groups_s8_dsp",
             sliding.params(site, op.rows, op.columns),
             members(
                 groups=len(groups.starts), group_in=depth, group_out=groups.merged * groups.outputs
             ),
             layer.shared_params,
+            weights=weights,
+            scales=tile_scales(layer),
+            padding=Table.of(np.full(x.shape[3], x.zero_point, np.int8)),
+            folded=(1, 2),
         ),
-        tables=(
-            ("weights", weights),
-            ("scales", tile_scales(layer)),
-            ("padding", Table.of(np.full(x.shape[3], x.zero_point, np.int8))),
-        ),
-        folded=(1, 2),
-        by_rows=True,
         classes=layer.classes,
     )
 

@@ -271,9 +271,9 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
     found_at = 8 * pairs + row_elements * is_padded
     work_bytes = found_at + 2 * QUAD * quads * is_spread
     on_stack = work_bytes <= MOST_STACK_BYTES
-    return Kernel(
-        "conv2d_s8_dsp",
-        params=members(
+    return replace(
+        row_kernel(
+            "conv2d_s8_dsp",
             sliding.params(site, op.rows, op.columns),
             members(in_zero=x.zero_point),
             inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS,
@@ -288,18 +288,17 @@ def _im2col(op: Conv2D | DepthwiseConv2D, site: Site, channels: Int64s) -> Kerne
                 outsiders=outsiders,
             ),
             layer.shared_params,
+            (
+                ("weights", weights),
+                ("scales", tile_scales(layer)),
+                ("places", Table.of(channels.astype(np.int16) if is_spread else _UNUSED)),
+                ("constants", Table.of(_constant_pixel(op, site)[: None if is_spread else 1])),
+            ),
+            _outside(op, site, layer, channels) if outsiders else (),
+            folded=(1, 2),
         ),
-        tables=(
-            ("weights", weights),
-            ("scales", tile_scales(layer)),
-            ("places", Table.of(channels.astype(np.int16) if is_spread else _UNUSED)),
-            ("constants", Table.of(_constant_pixel(op, site)[: None if is_spread else 1])),
-            *(_outside(op, site, layer, channels) if outsiders else ()),
-        ),
-        folded=(1, 2),
         scratch_bytes=0 if on_stack else work_bytes,
         stack_bytes=work_bytes if on_stack else 0,
-        by_rows=True,
         classes=layer.classes,
     )
 
@@ -373,22 +372,18 @@ def _direct(op: Conv2D, site: Site) -> Kernel | None:
         return None
     layer, weights = packed
     columns = inner_columns(op.columns, x.shape[2]) if op.columns.dilation == 1 else _NO_COLUMNS
-    return Kernel(
-        "conv2d_direct_s8_dsp",
-        params=(
-            *sliding.params(site, op.rows, op.columns),
-            *columns,
-            ("quads", outputs // QUAD),
-            ("quads_rest", outputs % QUAD),
-            *layer.shared_params,
+    return replace(
+        row_kernel(
+            "conv2d_direct_s8_dsp",
+            sliding.params(site, op.rows, op.columns),
+            columns,
+            members(quads=outputs // QUAD, quads_rest=outputs % QUAD),
+            layer.shared_params,
+            weights=weights,
+            scales=tile_scales(layer),
+            padding=_padding_pixel(op, x),
+            folded=(1, 2),
         ),
-        tables=(
-            ("weights", weights),
-            ("scales", tile_scales(layer)),
-            ("padding", _padding_pixel(op, x)),
-        ),
-        folded=(1, 2),
-        by_rows=True,
         classes=layer.classes,
     )
 
@@ -428,20 +423,17 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     layer = certified_layer(op, site, TAP_FRACTION_BITS, fours(x.shape[3]).ravel())
     if layer is None:
         return None
-    return Kernel(
-        "depthwise_conv2d_s8_dsp",
-        params=(
-            *sliding.params(site, op.rows, op.columns),
-            *inner_columns(op.columns, x.shape[2]),
-            *layer.shared_params,
+    return replace(
+        row_kernel(
+            "depthwise_conv2d_s8_dsp",
+            sliding.params(site, op.rows, op.columns),
+            inner_columns(op.columns, x.shape[2]),
+            layer.shared_params,
+            weights=packed_taps(layer.weights),
+            scales=tap_scales(layer),
+            padding=_padding_pixel(op, x),
+            folded=(1, 2),
         ),
-        tables=(
-            ("weights", packed_taps(layer.weights)),
-            ("scales", tap_scales(layer)),
-            ("padding", _padding_pixel(op, x)),
-        ),
-        folded=(1, 2),
-        by_rows=True,
         classes=layer.classes,
     )
 

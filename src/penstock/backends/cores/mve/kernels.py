@@ -25,7 +25,7 @@ from penstock.backends.cores.mve import instructions
 from penstock.fixedpoint import Int64s
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
-from penstock.opkit.kernels import members
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
@@ -209,9 +209,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     pair = instructions.convolution_pair(outputs, steps, signed=layer.form.corrects)
     images, height, width, _ = site.output.shape
     pairs = images * height * (-(-width // 2) if strips else width / 2)
-    return Kernel(
-        "conv2d_s8_mve",
-        params=members(
+    return replace(
+        row_kernel(
+            "conv2d_s8_mve",
             sliding.params(site, op.rows, op.columns),
             members(
                 in_zero=x.zero_point,
@@ -225,14 +225,11 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
                 quad_words=13 if layer.form.corrects else 9,
             ),
             _scaling(layer, bits),
+            weights=packed_weights(weights, QUAD),
+            scales=packed_scales(layer, QUAD),
+            folded=(1, 2),
         ),
-        tables=(
-            ("weights", packed_weights(weights, QUAD)),
-            ("scales", packed_scales(layer, QUAD)),
-        ),
-        folded=(1, 2),
         scratch_bytes=strips * op.rows.size * x.shape[3] + VECTOR if strips else 2 * steps * VECTOR,
-        by_rows=True,
         classes=layer.classes,
         work_cycles=round(pairs * pair) + gather,
         odd_cycles=0 if strips else width % 2 * (pair // 2),
@@ -298,9 +295,9 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     layer, bits = found
     blocks = packed_blocks(layer)
     lower, upper = _inner_range(op.columns, x.shape[2])
-    return Kernel(
-        "depthwise_conv2d_s8_mve",
-        params=members(
+    return replace(
+        row_kernel(
+            "depthwise_conv2d_s8_mve",
             sliding.shape_params(x.shape, site.output.shape),
             sliding.tap_params(op.rows, op.columns),
             members(
@@ -311,11 +308,10 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
                 block_bytes=blocks.shape[1],
             ),
             _scaling(layer, bits),
+            weights=Table.of(blocks.ravel()),
+            folded=(1, 2),
         ),
-        tables=(("weights", Table.of(blocks.ravel())),),
-        folded=(1, 2),
         scratch_bytes=channels if together == 1 else (1 + NINE) * VECTOR,
-        by_rows=True,
         classes=layer.classes,
         work_cycles=instructions.depthwise(
             math.prod(site.output.shape[:3]) // together,
@@ -418,10 +414,8 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     if found is None:
         return None
     shape = site.output.shape
-    return Kernel(
-        "add_s8_mve",
-        params=found,
-        by_rows=True,
+    return replace(
+        row_kernel("add_s8_mve", found),
         work_cycles=instructions.weighted_sum(math.prod(shape), row_count(shape)),
     )
 

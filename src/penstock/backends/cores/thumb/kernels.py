@@ -23,7 +23,7 @@ from penstock.backends.cores.thumb import cycles
 from penstock.backends.cores.thumb.tables import ThumbLayer, by_fours, by_pairs, by_rows, by_taps
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
 from penstock.opkit import sliding
-from penstock.opkit.kernels import members
+from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
@@ -101,9 +101,9 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
     ) + cycles.gathered_windows(
         op.rows.size, row_elements, site.output.shape[3] * any(layer.is_constant)
     )
-    return Kernel(
-        "conv2d_s8_thumb",
-        params=members(
+    return replace(
+        row_kernel(
+            "conv2d_s8_thumb",
             sliding.params(site, op.rows, op.columns),
             members(in_zero=x.zero_point),
             _contiguous_columns(op.columns, x.shape[2]),
@@ -111,14 +111,11 @@ def _convolution(op: Conv2D | DepthwiseConv2D, site: Site) -> Kernel | None:
             groups=found.groups,
             is_signed=layer.corrects,
             has_idle=int(any(layer.is_constant)),
+            weights=_table(found.content or bytes(4)),
+            idle=Table.of(layer.outputs.astype(np.int8)),
+            folded=(1, 2),
         ),
-        tables=(
-            ("weights", _table(found.content or bytes(4))),
-            ("idle", Table.of(layer.outputs.astype(np.int8))),
-        ),
-        folded=(1, 2),
         scratch_bytes=4 * words + 2 * row_elements,
-        by_rows=True,
         classes=layer.classes,
         skips_constant=any(layer.is_constant),
         work_cycles=round(_pixel_pairs(site) * pair + _row_and_gather_cycles(op, site)),
@@ -173,18 +170,17 @@ def _depthwise(op: DepthwiseConv2D, site: Site) -> Kernel | None:
     pair = cycles.depthwise(x.shape[3], count, signed=layer.corrects)
     found = _address_computations(op, site) * count * cycles.FOUND_TAP
     rows = row_count(site.output.shape) * cycles.TAPS_ROW
-    return Kernel(
-        "depthwise_conv2d_s8_thumb",
-        params=members(
+    return replace(
+        row_kernel(
+            "depthwise_conv2d_s8_thumb",
             sliding.params(site, op.rows, op.columns),
             members(in_zero=x.zero_point),
             inner_columns(op.columns, x.shape[2]),
             is_signed=layer.corrects,
+            weights=_table(by_taps(layer)),
+            folded=(1, 2),
         ),
-        tables=(("weights", _table(by_taps(layer))),),
-        folded=(1, 2),
         scratch_bytes=x.shape[3],
-        by_rows=True,
         classes=layer.classes,
         work_cycles=round(_pixel_pairs(site) * pair) + found + rows,
         odd_cycles=_odd_cycles(site, pair),
@@ -244,7 +240,7 @@ def _sum(op: Add | Sub, site: Site) -> Kernel | None:
     if found is None:
         return None
     estimate = cycles.weighted_sum(site.output.elements, row_count(site.output.shape))
-    return Kernel("add_s8_thumb", params=found, by_rows=True, work_cycles=estimate)
+    return replace(row_kernel("add_s8_thumb", found), work_cycles=estimate)
 
 
 def _contiguous_columns(columns: Window, extent: int) -> tuple[tuple[str, int], ...]:

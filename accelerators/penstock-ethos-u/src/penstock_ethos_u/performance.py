@@ -89,12 +89,13 @@ def cycles(work: NpuWork, blocks: Blocks) -> Cycles:
     """Return the cycles of an operation on each unit of the NPU, for each block size.
 
     blocks: array of shape (n, 3): rows, columns and channels of each block size."""
+    needed = input_blocks(work, blocks)
     if work.kind is ComputeKind.ELEMENTWISE:
-        multipliers, output, commands, npu = _elementwise_cycles(work, blocks)
+        multipliers, output, commands, npu = _elementwise_cycles(work, blocks, needed)
     else:
-        multipliers, output, commands, npu = _accumulating_cycles(work, blocks)
+        multipliers, output, commands, npu = _accumulating_cycles(work, blocks, needed)
     chip = work.chip
-    features = feature_bytes(work, blocks) / chip.features.bytes_per_cycle
+    features = feature_bytes(work, blocks, needed) / chip.features.bytes_per_cycle
     constants = constant_bytes(work, blocks) / _constant_rate(work)
     if chip.features is chip.constants:
         features = constants = features + constants
@@ -169,25 +170,26 @@ def _constant_rate(work: NpuWork) -> float:
     return total / max(slowest, total / port.bytes_per_cycle)
 
 
-def feature_bytes(work: NpuWork, blocks: Blocks) -> Floats:
+def feature_bytes(work: NpuWork, blocks: Blocks, needed: Blocks) -> Floats:
     """Return, for each block size, how many bytes of feature maps an operation reads and writes.
     Each burst counts as `EthosUPort.burst_bytes` bytes, the longest burst of the memory, because a
     shorter burst takes as long.
 
-    blocks: array of shape (n, 3): rows, columns and channels of each block size."""
+    blocks: array of shape (n, 3): rows, columns and channels of each block size.
+    needed: their `input_blocks`."""
     out = _stored_shape(work.output, work.packed_output)
     written = _transfer_bytes(work, blocks, out.elements, read=False)
     if work.kind is ComputeKind.ELEMENTWISE:
         same = _stored_shape(work.output, work.packed_input)
         second = work.second_elements
         more = same.elements * work.binary if second is None else second
-        return written + _transfer_bytes(work, blocks, same.elements + more, read=True)
+        return written + _transfer_bytes(work, needed, same.elements + more, read=True)
     count = _divide_up(np.array(work.output), _clipped(blocks, work.output))
     passes = count[:, 0] * count[:, 1] * (1 if work.equal_depth else count[:, 2])
-    needed = _clipped(input_blocks(work, blocks), work.input)
+    clipped = _clipped(needed, work.input)
     depth = _stored_shape(work.input, work.packed_input).depth
-    read = needed[:, 0] * needed[:, 1] * depth * _window_parts(work) * passes
-    return written + _transfer_bytes(work, blocks, read, read=True)
+    read = clipped[:, 0] * clipped[:, 1] * depth * _window_parts(work) * passes
+    return written + _transfer_bytes(work, needed, read, read=True)
 
 
 def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
@@ -201,7 +203,9 @@ def constant_bytes(work: NpuWork, blocks: Blocks) -> Floats:
     return (count[:, 0] * count[:, 1] * work.constant_bytes).astype(float)
 
 
-def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
+def _accumulating_cycles(
+    work: NpuWork, blocks: Blocks, needed: Blocks
+) -> tuple[Floats, Floats, Floats, Floats]:
     """The fields `multipliers`, `output`, `commands` and `npu` of `Cycles` for an operation
     that accumulates over windows (a convolution or pool). Each is an array with one element for
     each block size in `blocks`."""
@@ -214,8 +218,8 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
         home = work.chip.features if work.biases_in_tensor_memory else work.chip.constants
         latency = home.read_latency
         done = np.maximum(done, BIAS_BYTES * block[:, 2] * latency / BIAS_BURST)
-    busy = _multiplier_cycles(work, blocks).astype(float)
-    first, last = _first_input(work, blocks), _last_output(work, blocks)
+    busy = _multiplier_cycles(work, blocks, needed).astype(float)
+    first, last = _first_input(work, needed), _last_output(work, blocks)
     waiting = np.where(count > 1, np.abs(last - first), 0)
     commands = (waiting + busy + done) / 4
     mac, out_cycles = np.maximum(busy, commands), np.maximum(done, commands)
@@ -225,19 +229,21 @@ def _accumulating_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats,
     return busy * count + done, output * count + busy, commands * count, total + first + last
 
 
-def _elementwise_cycles(work: NpuWork, blocks: Blocks) -> tuple[Floats, Floats, Floats, Floats]:
+def _elementwise_cycles(
+    work: NpuWork, blocks: Blocks, needed: Blocks
+) -> tuple[Floats, Floats, Floats, Floats]:
     """The fields `multipliers`, `output`, `commands` and `npu` of `Cycles` for an
     element-wise operation. Each is an array with one element for each block size in `blocks`;
     `multipliers` contains zeros."""
     elements = _stored_shape(work.output, work.packed_output).elements
     output = np.full(len(blocks), np.ceil(work.rate * elements))
-    block = np.maximum(_first_input(work, blocks), _last_output(work, blocks))
+    block = np.maximum(_first_input(work, needed), _last_output(work, blocks))
     commands = np.ceil((block / blocks.prod(axis=1) + work.rate) / 4 * elements)
     return np.zeros(len(blocks)), output, commands, np.maximum(output, commands)
 
 
-def _multiplier_cycles(work: NpuWork, blocks: Blocks) -> Ints:
-    block, needed = _clipped(blocks, work.output), _clipped(input_blocks(work, blocks), work.input)
+def _multiplier_cycles(work: NpuWork, blocks: Blocks, needed: Blocks) -> Ints:
+    block, needed = _clipped(blocks, work.output), _clipped(needed, work.input)
     micro = micro_block(work)
     pieces = _divide_up(block, micro)
     area = pieces[:, 0] * pieces[:, 1]
@@ -291,12 +297,11 @@ def _window_parts(work: NpuWork) -> int:
     return len(_window_part_taps(work))
 
 
-def _first_input(work: NpuWork, blocks: Blocks) -> Floats:
-    """Return, for each block size, the cycles of reading the input of the first block, including
-    the latency of the memory."""
-    port, shape = work.chip.features, work.input
-    elements = _clipped(input_blocks(work, blocks), shape).prod(axis=1)
-    bytes = _transfer_bytes(work, blocks, elements, read=True)
+def _first_input(work: NpuWork, needed: Blocks) -> Floats:
+    """Return, for each input block, the cycles of reading it first, including the latency of the
+    memory."""
+    port, elements = work.chip.features, _clipped(needed, work.input).prod(axis=1)
+    bytes = _transfer_bytes(work, needed, elements, read=True)
     return port.read_latency + np.floor(bytes / port.bytes_per_cycle)
 
 
@@ -312,10 +317,12 @@ def _transfer_bytes(work: NpuWork, blocks: Blocks, elements: Ints | int, *, read
     """Return, for each block size, the size of a transfer of feature maps in bytes, where each
     burst counts as `EthosUPort.burst_bytes` bytes, the longest burst of the memory: a shorter burst
     takes as long. For example, 1000 bytes in bursts of 16 count as 2000 if the longest burst has 32
-    bytes."""
+    bytes.
+
+    blocks: the blocks of the output or, if `read`, of the input."""
     port: EthosUPort = work.chip.features
     if read:
-        burst = _read_burst(work.packed_input, input_blocks(work, blocks), work.input)
+        burst = _read_burst(work.packed_input, blocks, work.input)
     else:
         burst = _write_burst(work.packed_output, blocks, work.output, work.chip.cores)
     return np.floor(elements * port.burst_bytes / np.minimum(port.burst_bytes, burst))

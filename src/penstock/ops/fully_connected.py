@@ -50,7 +50,7 @@ from penstock.opkit.layers import (
     onnx_layer,
     with_bias,
 )
-from penstock.opkit.nodes import reshaped
+from penstock.opkit.nodes import in_shape_of_output, onnx_form, reshaped
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import Multipliers, reach_of_sums, stated_multipliers
 from penstock.ops import batch_matmul
@@ -58,7 +58,7 @@ from penstock.ops.conversions import Cast
 from penstock.ops.dynamic_range import is_dynamic
 from penstock.ops.dynamic_range import layer_nodes as dynamic_layer
 from penstock.ops.partial_product import PartialProduct, first_sums
-from penstock.ops.plain import PlainAdd, PlainMul
+from penstock.ops.plain import PlainAdd, PlainMul, PlainRelu
 from penstock.ops.reshape import Reshape
 from penstock.ops.running import Halves, RequantiseLast, RunningProduct
 from penstock.ops.transpose import Transpose
@@ -245,12 +245,24 @@ def _flat(node: ForeignNode) -> tuple[Value, tuple[Made, ...]]:
 def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
     """FULLY_CONNECTED of two computed matrices (`tf.matmul`)."""
     y = node.y
+    if y.dtype is DType.FLOAT32:
+        yield from in_shape_of_output(node, _of_computed_numbers(node))
+        return
     require_int8(y.type, "output")
     x, made = _flat(node)
     yield from made
     bias = (node.input(2),) if node.optional(2) is not None else ()
     op = batch_matmul.BatchMatmul(b_transposed=True, activation=fused_activation(node))
     yield from batch_matmul.product_nodes(op, (x, node.input(1), *bias), 3, y)
+
+
+def _of_computed_numbers(node: ForeignNode) -> Iterator[Made]:
+    new, w, bias = RealNodes(onnx_form(node, "MatMul")), node.input(1), node.optional(2)
+    limits = Limits.of(fused_activation(node))
+    matrices = (new.reshape(v, (1, -1, w.shape[1])) for v in (node.input(0), w))
+    found = new.apply(batch_matmul.PlainBatchMatmul(b_transposed=True), *matrices)
+    found = found if bias is None else new.apply(PlainAdd(), found, bias)
+    return new.result(new.apply(PlainRelu(limits), found) if limits != UNLIMITED else found)
 
 
 def _of_shifted_weights(node: ForeignNode, op: FullyConnected, b: Value) -> Iterator[Made]:

@@ -111,6 +111,31 @@ def test_computed_weights_and_several_axes() -> None:
     compare(layer((2, 2, 12), 3, computed=True, keep=True))
 
 
+@pytest.mark.parametrize("shape", [(3, 12), (2, 2, 12)])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("activation", ["NONE", "RELU6"])
+def test_computed_weights_of_real_numbers_are_the_references(
+    shape: tuple[int, ...], bias: bool, activation: str
+) -> None:
+    rng = np.random.default_rng(7)
+    keep = len(shape) > 2
+    result = (*shape[:-1], OUTPUTS) if keep else (3, OUTPUTS)
+    offsets = rng.normal(0, 3, OUTPUTS).astype(np.float32)
+    tensors = (
+        TensorSpec("x", shape, "float32"),
+        TensorSpec("w", (OUTPUTS, DEPTH), "float32"),
+        TensorSpec("y", result, "float32"),
+        TensorSpec("b", (OUTPUTS,), "float32", data=offsets),
+    )
+    options = {"fused_activation_function": activation, "keep_num_dims": keep}
+    node = OperatorSpec("FULLY_CONNECTED", (0, 1, 3 if bias else -1), (2,), options)
+    raw = write_tflite(tensors, (node,), (0, 1), (2,))
+    x, w = (rng.normal(0, 1, t.shape).astype(np.float32) for t in tensors[:2])
+    expected = run_tflite_micro(raw, (x, w)).outputs[0]
+    found = run_graph(parse(raw, "m.tflite"), {"x": x, "w": w})["y"]
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_zero_point_for_each_channel_is_refused() -> None:
     """The reference ignores it."""
     scales, zeros = (0.02,) * OUTPUTS, (0,) * (OUTPUTS - 1) + (3,)

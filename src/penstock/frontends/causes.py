@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from penstock.errors import (
-    ComputedError,
     InternalError,
     ModelError,
     PenstockError,
@@ -367,7 +366,7 @@ def _cause(error: PenstockError, node: ForeignNode, model: ForeignModel) -> str:
 
 def _wrong_type(error: PenstockError, node: ForeignNode) -> DType | None:
     """The element type of the node that explains its error; None if another cause does."""
-    if error.code not in (OPERATOR, ELEMENT_TYPE) or isinstance(error, ComputedError):
+    if error.code != ELEMENT_TYPE:
         return None
     return next((dtype for dtype in _TYPES if dtype in _types(node)), None)
 

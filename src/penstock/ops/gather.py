@@ -25,6 +25,7 @@ from penstock.opkit.checks import require, require_count, require_dtype, resolve
 from penstock.opkit.kernels import members
 from penstock.opkit.nodes import requantised, reshaped, with_shape
 from penstock.opkit.selection import ListedMap, Maps, Selection, StridedMap, listed_type
+from penstock.ops.integer_pairs import ADD
 from penstock.ops.reshape import Reshape
 
 
@@ -144,11 +145,12 @@ class Gather(ExchangedAxis, Selection):
 
 
 def _foreign_gather(node: ForeignNode) -> Nodes:
-    if node.integer("batch_dims"):
-        raise node.unsupported(f"batch_dims is {node.integer('batch_dims')}, must be 0")
     value = node.x
     shape = value.shape
     axis = resolved_axis(node.integer("axis"), len(shape))
+    if node.integer("batch_dims"):
+        yield from _of_batches(node, axis)
+        return
     if node.input(1).data is None:
         yield from _computed(node, axis)
         return
@@ -173,6 +175,29 @@ def _computed(node: ForeignNode, axis: int) -> Nodes:
         )
     x, made = reshaped(value, shape[axis:], f"{node.y.name}/input")
     yield from (*made, *_gathered(node, x, indices))
+
+
+def _of_batches(node: ForeignNode, axis: int) -> Nodes:
+    """GATHER along the axis behind those of batches, each of which has indices of its own."""
+    x, indices, name = node.x, node.input(1), node.y.name
+    batch = node.integer("batch_dims")
+    batch += indices.rank if batch < 0 else 0
+    shape = x.shape[:batch]
+    if axis != batch or indices.shape[:batch] != shape or indices.dtype is not DType.INT32:
+        raise node.unsupported(
+            f"{indices.type} are indices of {batch} batch axes for axis {axis} of {x.type}; they "
+            "must be int32, for the axis behind these"
+        )
+    x, made = reshaped(x, (math.prod(x.shape[: axis + 1]), *x.shape[axis + 1 :]), f"{name}/input")
+    yield from made
+    first = np.arange(math.prod(shape), dtype=np.int32) * node.x.shape[axis]
+    first = first.reshape(*shape, *(1,) * (indices.rank - batch))
+    if indices.data is not None:
+        places = Value.constant(f"{name}/places", indices.array + first)
+    else:
+        places = Value(f"{name}/places", indices.type)
+        yield Made(ADD, (indices, Value.constant(f"{name}/batches", first)), places)
+    yield from _gathered(node, x, places)
 
 
 def _gathered(node: ForeignNode, x: Value, indices: Value) -> Nodes:

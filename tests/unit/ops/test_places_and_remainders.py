@@ -134,3 +134,20 @@ def test_a_slice_at_a_constant_start_is_updated(start: int) -> None:
     output = TensorSpec("y", (6, 2), "float32")
     raw = model("DYNAMIC_UPDATE_SLICE", parts, {"s": first}, ("x", "u", "s"), output)
     np.testing.assert_array_equal(computed(raw, parts), updated(*parts.values(), first))
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("batch", [1, 2, -1])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_each_batch_has_indices_of_its_own(dtype: str, batch: int, constant: bool) -> None:
+    x, axis = drawn(2, 3, 4, 5, dtype=dtype), batch % 3
+    shape = (*x.shape[:axis], *(3,) * (3 - axis))
+    at = np.random.default_rng(batch + 9).integers(0, x.shape[axis], shape).astype(np.int32)
+    rest = at.reshape(-1, *shape[axis:])
+    rows = [row[k] for row, k in zip(x.reshape(len(rest), *x.shape[axis:]), rest, strict=True)]
+    expected = np.reshape(rows, (*at.shape, *x.shape[axis + 1 :]))
+    output = TensorSpec("y", expected.shape, dtype)
+    options: dict[str, OptionValue] = {"axis": axis, "batch_dims": batch}
+    inputs, constants = ({"x": x}, {"at": at}) if constant else ({"x": x, "at": at}, {})
+    raw = model("GATHER", inputs, constants, ("x", "at"), output, options)
+    np.testing.assert_array_equal(computed(raw, inputs), expected)

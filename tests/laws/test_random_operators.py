@@ -59,7 +59,7 @@ DRAWN_ELSEWHERE = {
     *("LOCAL_RESPONSE_NORMALIZATION", "POW", "REDUCE_PROD", "SIGN"),
     *("RANK", "RANGE", "BROADCAST_ARGS", "FILL", "ZEROS_LIKE", "BUCKETIZE", "TOPK_V2", "CONV_3D"),
     *("CONV_3D_TRANSPOSE", "REVERSE_SEQUENCE", "SCATTER_ND", "SEGMENT_SUM"),
-    "DYNAMIC_UPDATE_SLICE",
+    *("BITWISE_XOR", "DYNAMIC_UPDATE_SLICE", "RIGHT_SHIFT"),
     "CUSTOM:TFLite_Detection_PostProcess",
 }
 """Operators on plain numbers, which unit/ops/test_plain_numbers_reference.py and

@@ -6,7 +6,7 @@
 Quotients are rounded towards 0.  A divisor of 0, which ONNX leaves undefined, yields the quotient 0
 and the dividend as remainder.
 
-Source: ONNX operator specification.
+Source: ONNX operator specification.  TFLite, `right_shift.cc`, whose counts end at 31.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
-from penstock.ir.foreign import Nodes
+from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
@@ -26,7 +26,9 @@ from penstock.ir.operator_facts import PLAIN, RelayName, onnx
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Elementwise
+from penstock.opkit.checks import require_dtype
 from penstock.opkit.kernels import row_kernel
+from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 
 INTEGERS = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64)
@@ -112,6 +114,7 @@ class IntegerPairs(Elementwise):
 
     function: IntegerFunction
 
+    TFLITE = ("BITWISE_XOR", "RIGHT_SHIFT")
     ONNX = onnx(
         PLAIN,
         *("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"),
@@ -163,6 +166,14 @@ _OF_TWO = {
     "Sub": SUB,
     "Sum": ADD,
 }
+
+
+def from_foreign(node: ForeignNode) -> Nodes:
+    """TFLite BITWISE_XOR and RIGHT_SHIFT."""
+    require_dtype(node.x.type, (DType.INT32,), "input 0")
+    shifts = node.name == "RIGHT_SHIFT"
+    form = onnx_form(node, "BitShift" if shifts else "BitwiseXor", direction="RIGHT")
+    return in_shape_of_output(node, from_onnx(form))
 
 
 def from_onnx(node: OnnxNode) -> Nodes:

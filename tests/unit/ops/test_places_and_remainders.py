@@ -1,5 +1,6 @@
-"""TFLite's FLOOR_MOD, DYNAMIC_UPDATE_SLICE, REVERSE_SEQUENCE, SCATTER_ND and SEGMENT_SUM, against
-their definition in NumPy: TensorFlow Lite Micro has only the first two."""
+"""TFLite's BITWISE_XOR, DYNAMIC_UPDATE_SLICE, FLOOR_MOD, GATHER of batches, REVERSE_SEQUENCE,
+RIGHT_SHIFT, SCATTER_ND and SEGMENT_SUM, against their definition in NumPy: TensorFlow Lite Micro
+lacks most of them."""
 
 from __future__ import annotations
 
@@ -151,3 +152,14 @@ def test_each_batch_has_indices_of_its_own(dtype: str, batch: int, constant: boo
     inputs, constants = ({"x": x}, {"at": at}) if constant else ({"x": x, "at": at}, {})
     raw = model("GATHER", inputs, constants, ("x", "at"), output, options)
     np.testing.assert_array_equal(computed(raw, inputs), expected)
+
+
+@pytest.mark.parametrize("operator", ["BITWISE_XOR", "RIGHT_SHIFT"])
+def test_bits_of_integers(operator: str) -> None:
+    """Bits that are shifted further than all are those of the sign."""
+    a = np.array([[-(2**31), 2**31 - 1, 77], [-77, 5, -1]], np.int32)
+    b = np.array([31, 99, 3], np.int32)
+    expected = a ^ b if operator == "BITWISE_XOR" else a >> np.minimum(b, 31)
+    given = {"a": a, "b": b}
+    raw = model(operator, given, {}, ("a", "b"), TensorSpec("y", a.shape, "int32"))
+    np.testing.assert_array_equal(computed(raw, given), expected)

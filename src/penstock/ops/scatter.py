@@ -169,6 +169,8 @@ def _foreign_sums(node: ForeignNode) -> Iterator[Made]:
     if scatters:
         stated = node.constant_ints(2)
         require(stated == shape, f"the output has shape {list(shape)}, input 2 is {list(stated)}")
+    elif node.open and places.data is not None:
+        shape = (1 + int(places.array.max(initial=0)), *shape[1:])
     new = RealNodes(onnx_form(node, "ScatterND"))
     indices = new.integers(places)
     if not scatters:

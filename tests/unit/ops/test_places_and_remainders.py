@@ -93,12 +93,15 @@ def test_what_is_scattered_to_one_place_is_added(dtype: str, constant: bool) -> 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_segments_are_added(dtype: str) -> None:
+@pytest.mark.parametrize("is_open", [False, True])
+def test_segments_are_added(dtype: str, is_open: bool) -> None:
+    """The converter leaves open how many there are."""
     x, segments = drawn(6, 3, 2, dtype=dtype), np.array([0, 0, 1, 3, 3, 3], np.int32)
     expected = np.zeros((4, 3, 2), dtype)
     for row, segment in zip(x, segments, strict=True):
         expected[segment] += row
-    output = TensorSpec("y", expected.shape, dtype)
+    extent = 1 if is_open else len(expected)
+    output = TensorSpec("y", (extent, *expected.shape[1:]), dtype, is_open=is_open)
     raw = model("SEGMENT_SUM", {"x": x}, {"s": segments}, ("x", "s"), output)
     np.testing.assert_array_equal(computed(raw, {"x": x}), expected)
 

@@ -1,12 +1,13 @@
 """Graph: the computation as nodes in topological order, with typed values between them.
 
-All records are frozen.  A value is identified by its name, which is unique in a graph.
+All records but `GraphWriter` are frozen.  A value is identified by its name, which is unique in a
+graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from penstock.brief import Brief
@@ -308,3 +309,29 @@ def free_name(name: str, taken: Collection[str]) -> str:
 def whole_work(node: Node) -> Work:
     """The work of computing all of a node's output."""
     return node.op.work(node.site, Region.whole(node.output.type.shape))
+
+
+@dataclass(slots=True)
+class GraphWriter:
+    """A graph that is rewritten node by node.
+
+    nodes: those that are written.
+    taken: the names of all values, those of `before` included."""
+
+    before: Graph
+    nodes: list[Node] = field(default_factory=list[Node], init=False)
+    taken: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.taken = set(self.before.names())
+
+    def fresh(self, wanted: str) -> str:
+        """A name that no value has, and that is taken from now on."""
+        name = free_name(wanted, self.taken)
+        self.taken.add(name)
+        return name
+
+    def append(self, op: Op, inputs: Values, output: Value, origin: str = "") -> Value:
+        """Write a node; returns its output."""
+        self.nodes.append(Node(op, inputs, output, origin))
+        return output

@@ -61,7 +61,7 @@ class _Seen:
         if maker is None or not maker.op.ALIAS:
             return value
         source = maker.inputs[0]
-        return self.image(source) if source.type.quantisation == value.type.quantisation else value
+        return self.image(source) if source.quantisation == value.quantisation else value
 
 
 def _split(node: Node, seen: _Seen) -> Iterator[Node]:

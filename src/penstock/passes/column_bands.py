@@ -34,7 +34,7 @@ from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
 from penstock.ir.op import COLUMNS, IMAGE_RANK, Croppable
 from penstock.ir.tensor import Interval, Ints, TensorType
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.slice import Slice
+from penstock.ops.slice import part
 from penstock.scheduling.bands.columns import (
     Location,
     Span,
@@ -321,7 +321,7 @@ class _Writer:
         self.inputs.append(before)
         self.kept[before.name] = Columns(node.name, source + position)
         after = self._section(node.output, columns)
-        op = Slice((0,) * IMAGE_RANK, after.shape, (1,) * IMAGE_RANK)
+        op = part((0,) * IMAGE_RANK, after.shape)
         self.nodes.append(Node(op, (before,), after, node.origin))
         self.in_place[after.name] = Columns(whole.name, position)
         return after
@@ -335,8 +335,7 @@ class _Writer:
         section = self._section(value, columns)
         if section.name not in self.in_place:
             start = (0, 0, columns[0] - wanted[0], 0)
-            op = Slice(start, section.shape, (1,) * IMAGE_RANK)
-            self.nodes.append(Node(op, (whole,), section))
+            self.nodes.append(Node(part(start, section.shape), (whole,), section))
             self.in_place[section.name] = Columns(whole.name, start[COLUMNS])
             self.uncomputed.add(section.name)
         return section

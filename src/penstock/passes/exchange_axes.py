@@ -28,7 +28,7 @@ from penstock.ir.exchange import (
     exchanged_type,
     is_image,
 )
-from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
+from penstock.ir.graph import Graph, GraphWriter, Node, Value, Values, computes
 from penstock.ir.op import MOST_ROWS, Op, row_count
 from penstock.ir.tensor import Data, TensorType
 from penstock.ops.fully_connected import FullyConnected
@@ -126,7 +126,7 @@ def _is_wide(value: Value) -> bool:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _Writer(GraphWriter):
     """Writes the nodes of the exchanged graph.
 
     operators: the operators of the exchanged regions, by the names of their nodes.
@@ -135,17 +135,13 @@ class _Writer:
         connected layers, by the name of the alias in the model.
     """
 
-    before: Graph
     operators: Mapping[str, Op]
-    nodes: list[Node] = field(default_factory=list[Node])
     written: set[str] = field(default_factory=set[str])
     exchanged: dict[str, Value] = field(default_factory=dict[str, Value])
     flat: dict[str, Value] = field(default_factory=dict[str, Value])
-    taken: set[str] = field(default_factory=set[str])
 
     def graph(self) -> Graph:
         """The graph; its inputs and outputs are those of the original one."""
-        self.taken = set(self.before.names())
         self.written = {value.name for value in self.before.inputs}
         producers = self.before.producers()
         for node in self.before.nodes:
@@ -209,7 +205,7 @@ class _Writer:
             return None
         for value in _viewed(node.inputs[0], producers):
             if value.name in self.exchanged and is_image(value.shape):
-                whole = value.type.elements == node.inputs[1].shape[-1]
+                whole = value.elements == node.inputs[1].shape[-1]
                 return value if whole else None
         return None
 
@@ -225,9 +221,7 @@ class _Writer:
         self._write(replace(node, inputs=(flat, weights, *others)))
 
     def _free_name(self, value: Value) -> str:
-        name = free_name(f"{value.name}/exchanged", self.taken)
-        self.taken.add(name)
-        return name
+        return self.fresh(f"{value.name}/exchanged")
 
 
 def _conversion(source: Value, made: Value, origin: str) -> Node:

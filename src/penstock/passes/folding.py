@@ -55,14 +55,14 @@ class _Rewriting:
     def on_images(self, node: Node) -> Iterator[Node]:
         """The nodes that replace a view of a series, or a BatchToSpace of one."""
         x = node.inputs[0] if node.inputs else None
-        if x is not None and isinstance(node.op, BatchToSpace) and x.type.rank == 3:
+        if x is not None and isinstance(node.op, BatchToSpace) and x.rank == 3:
             view = self._producer(x)
             axis = None if view is None else _unit_axis(view.inputs[0], x)
             if view is not None and isinstance(view.op, Reshape) and axis:
                 op = _on_image(node.op, axis)
                 image = self._value(node.output, axis)
                 yield replace(node, op=op, inputs=view.inputs, output=image)
-                yield replace(node, op=Reshape(node.output.type.shape), inputs=(image,))
+                yield replace(node, op=Reshape(node.output.shape), inputs=(image,))
                 return
         axis, moved = None, list[Node]()
         if x is not None and isinstance(node.op, Reshape):
@@ -76,7 +76,7 @@ class _Rewriting:
             yield node
             return
         image = self._value(x, axis)
-        yield replace(node, op=Reshape(image.type.shape), inputs=(x,), output=image)
+        yield replace(node, op=Reshape(image.shape), inputs=(x,), output=image)
         for one in moved:
             output = node.output if one is moved[-1] else self._value(one.output, axis)
             yield replace(one, op=_on_image(one.op, axis), inputs=(image,), output=output)
@@ -84,7 +84,7 @@ class _Rewriting:
 
     def _value(self, series: Value, axis: int) -> Value:
         """A new value for a series as an image with a unit axis."""
-        shape = series.type.shape
+        shape = series.shape
         type = series.type.with_shape((*shape[:axis], 1, *shape[axis:]))
         return Value(free_name(f"{series.name}/image", self._names), type)
 
@@ -99,7 +99,7 @@ class _Rewriting:
             and isinstance(before.op, SpaceToBatch)
             and isinstance(node.op, BatchToSpace)
             and before.op.blocks == node.op.blocks
-            and layer.output.type.quantisation == node.output.type.quantisation
+            and layer.output.quantisation == node.output.quantisation
         ):
             windows = layer.op.rows, layer.op.columns
             pairs = list(zip(windows, node.op.blocks, strict=True))
@@ -114,8 +114,8 @@ class _Rewriting:
 
 def _unit_axis(image: Value, series: Value) -> int | None:
     """The axis with one element that an image has and a series of rank 3 has not."""
-    shape = series.type.shape
-    found = (k for k in (1, 2) if image.type.shape == (*shape[:k], 1, *shape[k:]))
+    shape = series.shape
+    found = (k for k in (1, 2) if image.shape == (*shape[:k], 1, *shape[k:]))
     return next(found, None) if len(shape) == 3 else None
 
 

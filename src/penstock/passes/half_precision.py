@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.errors import UsageError
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, GraphWriter, Node, Value
 from penstock.ir.tensor import Data, DType
 from penstock.opkit.rearrangement import Rearrangement
 from penstock.ops.conversions import Cast
@@ -29,7 +29,7 @@ from penstock.passes.folding import fuse_activation
 
 def half_precision(graph: Graph) -> Graph:
     """Return the network with its real numbers in float16.  Raises UsageError if it has none."""
-    if all(value.type.dtype is not DType.FLOAT32 for value in graph.variables()):
+    if all(value.dtype is not DType.FLOAT32 for value in graph.variables()):
         raise UsageError(
             "usage-216",
             "--float16 takes networks with real numbers only",
@@ -38,23 +38,21 @@ def half_precision(graph: Graph) -> Graph:
             help="leave --float16 out",
         )
     graph = fuse_activation(graph)
-    writer = _Writer(set(graph.names()), {value.name for value in graph.results})
+    writer = _Writer(graph, {value.name for value in graph.results})
     for value in graph.inputs:
-        writer.narrow(value, value.name, writer.name(f"{value.name}/float16"))
+        writer.narrow(value, value.name, writer.fresh(f"{value.name}/float16"))
     for node in graph.nodes:
         writer.take(node)
     return graph.with_nodes(tuple(writer.nodes))
 
 
 @dataclass(slots=True)
-class _Writer:
+class _Writer(GraphWriter):
     """Writes the nodes of the new network.
 
     halves: the float16 tensor in place of a float32 one, by name."""
 
-    names: set[str]  # taken
     results: set[str]
-    nodes: list[Node] = field(default_factory=list[Node])
     halves: dict[str, Value] = field(default_factory=dict[str, Value])
 
     def take(self, node: Node) -> None:
@@ -71,38 +69,32 @@ class _Writer:
             )
             return
         inputs = tuple(self._read(node, k, value) for k, value in enumerate(node.inputs))
-        if output.type.dtype is not DType.FLOAT32:
+        if output.dtype is not DType.FLOAT32:
             self.nodes.append(replace(node, inputs=inputs))
             return
-        exact = replace(output, name=self.name(f"{node.name}/exact"))
+        exact = replace(output, name=self.fresh(f"{node.name}/exact"))
         self.nodes.append(replace(node, inputs=inputs, output=exact))
-        half = self.name(f"{node.name}/float16") if is_result else node.name
+        half = self.fresh(f"{node.name}/float16") if is_result else node.name
         self.narrow(exact, node.name, half)
         if is_result:
-            self.nodes.append(Node(Cast(DType.FLOAT32), (self.halves[node.name],), output))
+            self.append(Cast(DType.FLOAT32), (self.halves[node.name],), output)
 
     def narrow(self, value: Value, replaced: str, name: str) -> None:
         """Append the node that rounds a float32 tensor, to one of that name."""
-        if value.type.dtype is DType.FLOAT32:
+        if value.dtype is DType.FLOAT32:
             self.halves[replaced] = self._cast(value, DType.FLOAT16, name)
 
     def _read(self, node: Node, k: int, value: Value) -> Value:
-        if value.data is not None and value.type.dtype is DType.FLOAT32:
+        if value.data is not None and value.dtype is DType.FLOAT32:
             return value if k == node.op.BIAS_INPUT else _rounded(value)
         half = self.halves.get(value.name)
         if half is None:
             return value
-        return self._cast(half, DType.FLOAT32, self.name(f"{node.name}/input{k}"))
+        return self._cast(half, DType.FLOAT32, self.fresh(f"{node.name}/input{k}"))
 
     def _cast(self, value: Value, dtype: DType, name: str) -> Value:
         output = Value(name, replace(value.type, dtype=dtype))
-        self.nodes.append(Node(Cast(dtype), (value,), output))
-        return output
-
-    def name(self, wanted: str) -> str:
-        name = free_name(wanted, self.names)
-        self.names.add(name)
-        return name
+        return self.append(Cast(dtype), (value,), output)
 
 
 def _rounded(value: Value) -> Value:

@@ -23,14 +23,14 @@ import numpy as np
 
 from penstock.errors import PenstockError, UnsupportedError, UsageError
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, State, Value, free_name
+from penstock.ir.graph import Graph, GraphWriter, Node, State, Value
 from penstock.ir.tensor import Array, Data, Interval, Ints, Region
 from penstock.ir.verify import verify
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.registry import COPY
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import Slice, along
 from penstock.passes.cleaning import drop_dead, fold_constants
 from penstock.passes.streamed_rows import channels_first
 from penstock.passes.time_series import (
@@ -221,24 +221,20 @@ def _along(graph: Graph, axis: int, hop: int) -> Graph:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _Writer(GraphWriter):
     """Writes the nodes of one run.
 
     written: per series, the new rows, followed by parts of the window by their rows.
     """
 
-    before: Graph
     steps: tuple[RunStep, ...]
     inputs: Mapping[str, TimeSeries]
-    nodes: list[Node] = field(default_factory=list[Node])
     states: list[State] = field(default_factory=list[State])
     parts: dict[tuple[str, Interval], Value] = field(
         default_factory=dict[tuple[str, Interval], Value]
     )
-    taken: set[str] = field(default_factory=set[str])
 
     def graph(self) -> Graph:
-        self.taken = set(self.before.names())
         zero = _silence(self.before, self.steps)
         outputs: dict[str, Value] = {}
         for value in self.before.inputs:
@@ -260,7 +256,7 @@ class _Writer:
             ):
                 made = inputs[0]
             else:
-                self.nodes.append(Node(step.op, inputs, made, step.node.origin))
+                self.append(step.op, inputs, made, step.node.origin)
             outputs[value.name] = made
             if step.series is not None:
                 self._append(value, made, step.series, zero[value.name])
@@ -293,9 +289,8 @@ class _Writer:
         """A value in another shape."""
         if shape == value.shape:
             return value
-        y = Value(self._name(value, "view"), value.type.with_shape(shape))
-        self.nodes.append(Node(Reshape(shape), (value,), y, f'rows of "{value.name}"'))
-        return y
+        y = value.shaped(self._name(value, "view"), shape)
+        return self.append(Reshape(shape), (value,), y, f'rows of "{value.name}"')
 
     def _reads(self, value: Value) -> list[Interval]:
         reads = (
@@ -307,13 +302,13 @@ class _Writer:
         return list(dict.fromkeys(reads))
 
     def _window(self, new: Value, axis: int, kept: int, zero: Array, series: TimeSeries) -> Value:
-        extent = kept + series.new
+        extent, origin = kept + series.new, f'rows of "{new.name}"'
         rows = Region.whole(zero.shape).replace(series.axis, (series.total - kept, series.total))
-        state = Value(self._name(new, "kept"), new.type.with_shape(_with(new, axis, kept)))
-        window = Value(self._name(new, "window"), new.type.with_shape(_with(new, axis, extent)))
-        self.nodes.append(Node(Concatenation(axis), (state, new), window, f'rows of "{new.name}"'))
+        state = new.shaped(self._name(new, "kept"), _with(new, axis, kept))
+        window = new.shaped(self._name(new, "window"), _with(new, axis, extent))
+        self.append(Concatenation(axis), (state, new), window, origin)
         after = self._slice(window, axis, (series.new, extent), self._name(new, "next"))
-        update = Node(COPY, (after,), state, f'rows of "{new.name}"')
+        update = Node(COPY, (after,), state, origin)
         self.states.append(State(Data.of(zero[rows.slices]), update))
         return window
 
@@ -323,23 +318,18 @@ class _Writer:
         return self._slice(window, axis, rows, self._name(window, "part"))
 
     def _slice(self, x: Value, axis: int, rows: Interval, name: str) -> Value:
-        shape = _with(x, axis, rows[1] - rows[0])
-        start = tuple(rows[0] if a == axis else 0 for a in range(x.rank))
-        y = Value(name, x.type.with_shape(shape))
-        self.nodes.append(Node(Slice(start, shape, (1,) * x.rank), (x,), y, f'rows of "{x.name}"'))
-        return y
+        op = along(x.shape, axis, rows[0], rows[1] - rows[0])
+        return self.append(op, (x,), x.shaped(name, op.shape), f'rows of "{x.name}"')
 
     def _name(self, value: Value, role: str) -> str:
-        name = free_name(f"{value.name}/{role}", self.taken)
-        self.taken.add(name)
-        return name
+        return self.fresh(f"{value.name}/{role}")
 
 
 def _silence(graph: Graph, done: Sequence[RunStep]) -> Mapping[str, Array]:
     """All series for a signal of zeros.  Their rows are equal, because each depends alike on the
     rows of other series: only the first one is computed."""
     found: dict[str, Array] = {
-        x.name: np.full(x.shape, x.type.zero_point, x.dtype.value) for x in graph.inputs
+        x.name: np.full(x.shape, x.zero_point, x.dtype.value) for x in graph.inputs
     }
     for node, series in ((step.node, step.series) for step in done):
         if series is None:

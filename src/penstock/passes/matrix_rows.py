@@ -19,7 +19,7 @@ from math import prod
 
 from penstock.choices import Rounding
 from penstock.frozen import frozen
-from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
+from penstock.ir.graph import Graph, GraphWriter, Node, Value, Values, computes
 from penstock.ir.op import Op
 from penstock.ir.tensor import Data, DType, Ints, Region
 from penstock.opkit.axes import RowVectors
@@ -31,7 +31,7 @@ from penstock.ops.convolutions import Conv2D
 from penstock.ops.fully_connected import FullyConnected, PlainFullyConnected
 from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along
 from penstock.passes.cleaning import drop_dead
 
 ROWS = 1  # The axis of rows in the form of rank 4.
@@ -118,21 +118,17 @@ class _Form:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _Writer(GraphWriter):
     """Writes the nodes of the graph.
 
     rows: the matrices of values that are written in the form, by the name of the value.
     written: names of the values that exist in their own shape.
     """
 
-    before: Graph
-    nodes: list[Node] = field(default_factory=list[Node])
     rows: dict[str, Matrices] = field(default_factory=dict[str, Matrices])
     written: set[str] = field(default_factory=set[str])
-    taken: set[str] = field(default_factory=set[str])
 
     def graph(self) -> Graph:
-        self.taken = set(self.before.names())
         self.written = {value.name for value in self.before.inputs}
         for node in self.before.nodes:
             if not self._by_rows(node):
@@ -178,9 +174,7 @@ class _Writer:
         )
 
     def _made(self, node: Node, op: Op, inputs: Matrices, shape: Ints) -> Value:
-        made = self._named(node.output, shape)
-        self.nodes.append(Node(op, inputs, made, node.origin))
-        return made
+        return self.append(op, inputs, self._named(node.output, shape), node.origin)
 
     def _factors(self, node: Node) -> tuple[Matrices, ...]:
         """The matrices of the operands of a product, and its bias; none where they are broadcast
@@ -224,20 +218,16 @@ class _Writer:
     def _part(self, source: Value, first: int, rows: int) -> Value:
         if source.shape[ROWS] == rows:
             return source
-        shape, start = (1, rows, *source.shape[2:]), (0, first, 0, 0)
-        part = self._named(source, shape)
+        part = self._named(source, (1, rows, *source.shape[2:]))
         if source.data is not None:
             region = Region.whole(source.shape).replace(ROWS, (first, first + rows))
             return source.section(region, part.name)
-        op = Slice(start, shape, (1, 1, 1, 1))
-        self.nodes.append(Node(op, (source,), part, f'rows of "{source.name}"'))
-        return part
+        op = along(source.shape, ROWS, first, rows)
+        return self.append(op, (source,), part, f'rows of "{source.name}"')
 
     def _named(self, value: Value, shape: Ints) -> Value:
         """A new value of another shape."""
-        name = free_name(f"{value.name}/rows", self.taken)
-        self.taken.add(name)
-        return Value(name, value.type.with_shape(shape))
+        return value.shaped(self.fresh(f"{value.name}/rows"), shape)
 
     def _shaped(self, value: Value, shape: Ints) -> Value:
         """A view of a value, or a constant of another shape."""
@@ -247,8 +237,7 @@ class _Writer:
         made = self._named(value, shape)
         if value.data is not None:
             return replace(made, data=Data(value.data.raw))
-        self.nodes.append(Node(Reshape(shape), (source,), made, f'rows of "{value.name}"'))
-        return made
+        return self.append(Reshape(shape), (source,), made, f'rows of "{value.name}"')
 
     def _own_shape(self, value: Value) -> Value:
         """The value in its own shape."""

@@ -12,7 +12,7 @@ from penstock.ir.tensor import Data, Ints
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape
-from penstock.ops.slice import Slice
+from penstock.ops.slice import Slice, along
 
 
 @frozen
@@ -109,15 +109,13 @@ def _range(node: Node, axis: int) -> tuple[int, int] | None:
 def _of_one(node: Node, parts: Sequence[_Part]) -> Node:
     """A selection from a single tensor; the node itself if it selects from several."""
     (part, *others) = parts
-    if others or part.value.type.quantisation != node.output.type.quantisation:
+    if others or part.value.quantisation != node.output.quantisation:
         return node
     shape = part.value.shape
     if part.is_whole:
         return replace(node, op=Reshape(shape), inputs=(part.value,))
-    start = tuple(part.start if a == part.axis else 0 for a in range(len(shape)))
-    return replace(
-        node, op=Slice(start, node.output.shape, (1,) * len(shape)), inputs=(part.value,)
-    )
+    op = along(shape, part.axis, part.start, part.extent)
+    return replace(node, op=op, inputs=(part.value,))
 
 
 def _joined(node: Node, axis: int, sliced: dict[str, _Parts]) -> Node:

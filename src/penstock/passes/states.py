@@ -12,7 +12,7 @@ from penstock.ir.op import row_axis, row_count
 from penstock.ir.tensor import Data, Region
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.registry import COPY
-from penstock.ops.slice import Slice
+from penstock.ops.slice import Slice, along
 
 
 def own_results(graph: Graph) -> Graph:
@@ -182,13 +182,7 @@ def _takes_last_rows(node: Node) -> bool:
     if not isinstance(node.op, Slice) or len(x) < 2:
         return False
     axis = row_axis(len(x))
-    start = tuple(x[a] - y[a] if a == axis else 0 for a in range(len(x)))
-    steps = (1,) * len(x)
-    return (
-        (node.op.start, node.op.step) == (start, steps)
-        and x[:axis] == y[:axis]
-        and x[axis + 1 :] == y[axis + 1 :]
-    )
+    return node.op == along(x, axis, x[axis] - y[axis], y[axis])
 
 
 def queue_sections(graph: Graph) -> Graph:

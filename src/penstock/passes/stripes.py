@@ -25,7 +25,7 @@ from itertools import pairwise
 
 from penstock.frozen import frozen
 from penstock.ir.composite import Composite
-from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
+from penstock.ir.graph import Graph, GraphWriter, Node, Value, Values, computes
 from penstock.ir.op import Croppable, Op
 from penstock.ir.tensor import Region
 from penstock.opkit.axes import RowVectors
@@ -36,7 +36,7 @@ from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.pool import AveragePool2D, MaxPool2D
 from penstock.ops.resize import ResizeBilinear, ResizeNearest
-from penstock.ops.slice import Slice
+from penstock.ops.slice import Slice, part
 from penstock.scheduling.model.stripe import ComputedBox
 
 CHANNELWISE = Elementwise | DepthwiseConv2D | MaxPool2D | AveragePool2D
@@ -81,12 +81,12 @@ def in_stripes(
 
     Raises IndivisibleError.
     """
-    writer = _Writer(cascade, set(graph.names()), recomputed)
+    writer = _Writer(graph, cascade, recomputed)
     output, found = cascade[-1].output, list[tuple[ComputedBox, ...]]()
     for group in (*groups, ()):
         for stripe in group:
             writer.write(stripe)
-        writer.join(reduce(Region.hull, group) if group else Region.whole(output.type.shape))
+        writer.join(reduce(Region.hull, group) if group else Region.whole(output.shape))
         found.append(tuple(writer.boxes))
         writer.boxes.clear()
     names = {node.name for node in cascade}
@@ -117,7 +117,7 @@ def needed_boxes(
 
 
 @dataclass(slots=True)
-class _Writer:
+class _Writer(GraphWriter):
     """Writes the nodes of the stripes.
 
     pieces: the boxes of each tensor that are computed, with their values, by tensor; they are
@@ -125,9 +125,7 @@ class _Writer:
     """
 
     cascade: Sequence[Node]
-    names: set[str]  # taken
     recomputed: Set[str]
-    nodes: list[Node] = field(default_factory=list[Node])
     boxes: list[ComputedBox] = field(default_factory=list[ComputedBox])
     pieces: dict[str, list[tuple[Region, Value]]] = field(
         default_factory=dict[str, list[tuple[Region, Value]]]
@@ -152,7 +150,7 @@ class _Writer:
         as a piece."""
         self.read.clear()
         output = self.cascade[-1].output
-        is_whole = box == Region.whole(output.type.shape)
+        is_whole = box == Region.whole(output.shape)
         value = self._value(output, box, output if is_whole else None)
         others = [one for one in self.pieces[output.name] if not box.contains(one[0])]
         self.pieces[output.name] = [*others, (box, value)]
@@ -160,15 +158,15 @@ class _Writer:
     def _computed(self, node: Node, out: Region) -> Value:
         if any(value.type.layout for value in (*node.variable_inputs, node.output)):
             raise IndivisibleError(node, None)
-        name = self._name(f"{node.name}[{_text(out)}]")
+        name = self.fresh(f"{node.name}[{_text(out)}]")
         output = Value(name, node.output.type.of_region(out))
-        if node is self.cascade[-1] and out == Region.whole(node.output.type.shape):
+        if node is self.cascade[-1] and out == Region.whole(node.output.shape):
             output = node.output
 
         def read(k: int, value: Value, box: Region) -> Value:
             if value.data is None:
                 return self._value(value, box)
-            return value.section(box, self._name(f"{name}/input{k}"))
+            return value.section(box, self.fresh(f"{name}/input{k}"))
 
         made = _of_box(node, out, output, read)
         self.nodes.append(made)
@@ -178,7 +176,7 @@ class _Writer:
     def _value(self, tensor: Value, box: Region, output: Value | None = None) -> Value:
         """The value of a box of a tensor, which is joined of what is computed; with the name of
         `output`, unless it is None."""
-        whole = Region.whole(tensor.type.shape)
+        whole = Region.whole(tensor.shape)
         pieces = self.pieces.get(tensor.name) or [(whole, tensor)]
         key = tensor.name, box
         if key not in self.read:
@@ -198,8 +196,7 @@ class _Writer:
                 return value
             if region.contains(box):
                 start = tuple(a - b for a, b in zip(box.lower, region.lower, strict=True))
-                op: Op = Slice(start, box.shape, (1,) * len(start))
-                return self._copied(tensor, box, op, (value,), output)
+                return self._copied(tensor, box, part(start, box.shape), (value,), output)
         axis, cuts = _cuts(box, [region for region, _ in met])
         bounds = [box.lower[axis], *cuts, box.upper[axis]]
         parts = tuple(
@@ -212,16 +209,11 @@ class _Writer:
         self, tensor: Value, box: Region, op: Op, inputs: Values, output: Value | None
     ) -> Value:
         if output is None:
-            name = self._name(f"{tensor.name}[{_text(box)}] copied")
+            name = self.fresh(f"{tensor.name}[{_text(box)}] copied")
             output = Value(name, tensor.type.of_region(box))
-        self.nodes.append(Node(op, inputs, output))
+        self.append(op, inputs, output)
         self.boxes.append(ComputedBox(tensor.name, box, output.name, is_copy=True))
         return output
-
-    def _name(self, wanted: str) -> str:
-        name = free_name(wanted, self.names)
-        self.names.add(name)
-        return name
 
 
 def _text(box: Region) -> str:
@@ -298,7 +290,7 @@ def _composite(node: Node, op: Composite, out: Region) -> Composite:
 
 def _divided(node: Node, out: Region) -> Op:
     """The operator that computes a box of a node's output.  Raises IndivisibleError."""
-    op, whole = node.op, Region.whole(node.output.type.shape)
+    op, whole = node.op, Region.whole(node.output.shape)
     last = len(whole.lower) - 1
     divided = [a for a in range(last + 1) if out.intervals[a] != whole.intervals[a]]
     between = [a for a in divided if 0 < a < last]
@@ -328,7 +320,7 @@ def _divides_channels(node: Node, lower: int, upper: int) -> bool:
     if isinstance(op, Layer) and op.stated is not None:
         return False
     if isinstance(op, Conv2D | DepthwiseConv2D):  # of whole groups, or within one
-        inputs = node.inputs[1].type.shape[3] if isinstance(op, Conv2D) else 1
-        size = node.output.type.shape[3] * inputs // x.shape[3]
+        inputs = node.inputs[1].shape[3] if isinstance(op, Conv2D) else 1
+        size = node.output.shape[3] * inputs // x.shape[3]
         return lower // size == (upper - 1) // size or lower % size == upper % size == 0
     return isinstance(op, FullyConnected | CHANNELWISE)

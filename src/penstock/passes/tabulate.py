@@ -56,12 +56,12 @@ def _step(node: Node) -> Step | None:
     if not constants:
         return Step(node.op)
     (constant,) = constants
-    if constant.type.elements != 1 or constant.dtype is not x.dtype:
+    if constant.elements != 1 or constant.dtype is not x.dtype:
         return None
     number = float(node.site.constant(node.inputs.index(constant)).item())
     if not math.isfinite(number):
         return None
     is_first = node.inputs[0] is constant
-    if constant.type.quantisation is None:
+    if constant.quantisation is None:
         return Step(node.op, number, is_first)
-    return Step(node.op, number, is_first, constant.type.scale, constant.type.zero_point)
+    return Step(node.op, number, is_first, constant.scale, constant.zero_point)

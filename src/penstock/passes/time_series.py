@@ -26,7 +26,15 @@ import numpy as np
 
 from penstock.errors import ModelError, UnsupportedError
 from penstock.frozen import frozen
-from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name, result_of
+from penstock.ir.graph import (
+    Graph,
+    GraphWriter,
+    Node,
+    Value,
+    Values,
+    computes,
+    result_of,
+)
 from penstock.ir.op import Op
 from penstock.ir.tensor import Data, Interval, Ints, Region, TensorType
 from penstock.opkit.broadcast import Elementwise
@@ -74,22 +82,18 @@ def row_shape(shape: Ints, axis: int) -> Ints | None:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _Writer(GraphWriter):
     """Writes the nodes of the graph.
 
     rows: each series in the shape of rows, by name.
     """
 
-    before: Graph
     axes: Mapping[str, int]
-    nodes: list[Node] = field(default_factory=list[Node])
     rows: dict[str, Value] = field(default_factory=dict[str, Value])
     views: dict[str, Value] = field(default_factory=dict[str, Value])
-    taken: set[str] = field(default_factory=set[str])
 
     def graph(self) -> Graph:
         """The graph with series in the shape of rows."""
-        self.taken = set(self.before.names())
         for value in self.before.inputs:
             self._keep(value)
         for node in self.before.nodes:
@@ -138,10 +142,10 @@ class _Writer:
             return None
         if shape is not None and type.shape != shape:
             return None
-        if type.elements != node.output.type.elements:
+        if type.elements != node.output.elements:
             return None
         made = self._with_shape(node.output, node.output.type.with_shape(type.shape))
-        self.nodes.append(Node(op, inputs, made, node.origin))
+        self.append(op, inputs, made, node.origin)
         self.rows[node.name] = made
         if shape is None:  # no series: readers know its old shape
             self._original(node.output)
@@ -152,9 +156,7 @@ class _Writer:
         """A value with another shape, under its own name if the shape is the same."""
         if type.shape == value.shape:
             return value
-        name = free_name(f"{value.name}/frames", self.taken)
-        self.taken.add(name)
-        return Value(name, type)
+        return Value(self.fresh(f"{value.name}/frames"), type)
 
     def _shape(self, value: Value) -> Ints | None:
         """The shape of rows of a value; None if it is no series."""
@@ -168,7 +170,7 @@ class _Writer:
             return
         made = self._with_shape(value, value.type.with_shape(shape))
         if made is not value:
-            self.nodes.append(Node(Reshape(shape), (value,), made, f'rows of "{value.name}"'))
+            self.append(Reshape(shape), (value,), made, f'rows of "{value.name}"')
         self.rows[value.name], self.views[value.name] = made, value
 
     def _original(self, value: Value) -> Value:
@@ -176,8 +178,7 @@ class _Writer:
         rows = self.rows.get(value.name)
         if rows is None or rows == value or value.name in self.views:
             return value
-        view = Node(Reshape(value.shape), (rows,), value, f'view of "{rows.name}"')
-        self.nodes.append(view)
+        self.append(Reshape(value.shape), (rows,), value, f'view of "{rows.name}"')
         self.views[value.name] = value
         return value
 

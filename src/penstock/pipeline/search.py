@@ -22,7 +22,7 @@ from penstock.ir.graph import Node, Value, Values, free_name, result_of
 from penstock.ir.op import COLUMNS, IMAGE_RANK, Op, Site, row_count
 from penstock.ir.tensor import TensorType
 from penstock.ops.concatenation import Concatenation
-from penstock.ops.slice import Slice
+from penstock.ops.slice import along
 from penstock.optional import attempt
 from penstock.pareto import KNEE, frontier, is_dominated, merged, noticeably_faster
 from penstock.passes.column_bands import BandGraph, column_bands, column_bytes, single_node_band
@@ -286,11 +286,8 @@ def _section_nodes(outputs: Sequence[Value], part: Part) -> tuple[SectionNode, .
 
 
 def _section_node(value: Value, first_column: int, part: Part) -> Node:
-    shape = value.shape
-    start = tuple(first_column if axis == COLUMNS else 0 for axis in range(IMAGE_RANK))
-    return Node(
-        Slice(start, shape, (1,) * IMAGE_RANK), (part.output,), value, part.nodes[-1].origin
-    )
+    op = along(value.shape, COLUMNS, first_column, value.shape[COLUMNS])
+    return Node(op, (part.output,), value, part.nodes[-1].origin)
 
 
 def _column_bytes(type: TensorType) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
-from penstock.ir.text.labels import Labels
+from penstock.ir.text.printer import Labels
 from penstock.quoting import quoted
 from penstock.scheduling.bands.band_schedule import (
     BandSource,

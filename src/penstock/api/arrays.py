@@ -83,7 +83,7 @@ def _in_range(model: Graph, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 def input_types(inputs: Sequence[Value]) -> list[InputType]:
     """Shape, element type and zero point of each input."""
-    return [(v.type.shape, v.type.dtype.value, v.type.zero_point) for v in inputs]
+    return [(v.shape, v.dtype.value, v.zero_point) for v in inputs]
 
 
 def read_inputs(
@@ -163,7 +163,7 @@ def check_sets(
                     "usage-126",
                     f"the input is a {type(array).__name__}, must be a NumPy array",
                     where=where,
-                    help=f"convert it: np.array(.., np.{value.type.dtype.value})",
+                    help=f"convert it: np.array(.., np.{value.dtype.value})",
                 )
             help = "convert the array to this shape and element type"
             accepted_runs(array, value, within.type, index, stateful=False, where=where, help=help)
@@ -263,9 +263,9 @@ def accepted_runs(
     accepted = tuple(dict.fromkeys((value.type, within)))
     dtypes = {type.dtype.value for type in accepted}
     if array.dtype.name in dtypes:
-        if array.shape == value.type.shape:
+        if array.shape == value.shape:
             return (array,)
-        if stateful and _is_sequence(array, value.type.shape) and len(array):
+        if stateful and _is_sequence(array, value.shape) and len(array):
             return tuple(array)
     raise ModelError(
         "input-003",

@@ -26,7 +26,6 @@ from penstock.frontends.open import read_bytes, unpacked
 from penstock.frontends.tflite import decode, looks_like_tflite
 from penstock.optional import Elsewhere, attempt, collected, recorded
 from penstock.pipeline.capacity import flash_limit_bytes
-from penstock.pipeline.competing_kernels import kernels_in_competition
 from penstock.pipeline.compilation import (
     Compilation,
     compile_graph,
@@ -36,7 +35,7 @@ from penstock.pipeline.compilation import (
 )
 from penstock.pipeline.emission import command_line, lower_point
 from penstock.pipeline.graphs import read_request
-from penstock.pipeline.portable_layers import portable_layers
+from penstock.pipeline.processor_kernels import kernels_in_competition, portable_layers
 from penstock.pipeline.request import Request
 from penstock.pipeline.stages import OnStage
 from penstock.program.program import Program

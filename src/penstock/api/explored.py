@@ -128,7 +128,7 @@ def nodes(wanted: Request) -> tuple[NodeLine, ...]:
     return tuple(
         NodeLine(
             node.kind,
-            node.output.type.shape,
+            node.output.shape,
             node.op.engine if isinstance(node.op, Composite) else processor,
             node.name,
         )

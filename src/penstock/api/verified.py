@@ -360,7 +360,7 @@ class _VendorRung:
         _, file = compiled.file(self.runner.format)
         original = model_file(done).tflite or done.model
         ends = ((original.inputs, done.model.inputs), (original.outputs, done.model.outputs))
-        if any([v.type.dtype for v in one] != [v.type.dtype for v in two] for one, two in ends):
+        if any([v.dtype for v in one] != [v.dtype for v in two] for one, two in ends):
             note = "not run: inputs or outputs of the file have other element types; use --io model"
             return ladder.Rung(self.name, None, note)
         if steps > 1 or done.model.states:
@@ -596,11 +596,11 @@ def _made_goldens(
     )
     computed = dict(found.sets[0].tensors)
     for value in graph.variables():
-        if value.origin in computed and computed[value.origin].size != value.type.elements:
+        if value.origin in computed and computed[value.origin].size != value.elements:
             raise ToolError(
                 "tool-041",
                 f"TensorFlow Lite Micro computes {computed[value.origin].size} elements of "
-                f'"{value.name}", must be {value.type.elements}',
+                f'"{value.name}", must be {value.elements}',
                 where=model,
                 why="the file leaves its batch open and states shapes that are not those of one "
                 "sample; TensorFlow Lite Micro takes them as they are",
@@ -612,7 +612,7 @@ def _made_goldens(
 def _check_dequantised(raw: bytes, model: str) -> None:
     """Raises ToolError if TensorFlow Lite Micro does not dequantise weights as they are meant."""
     for node in decode_tflite(raw, Path(model).name).nodes:
-        quantisation = node.input(0).type.quantisation if node.name == "DEQUANTIZE" else None
+        quantisation = node.input(0).quantisation if node.name == "DEQUANTIZE" else None
         if quantisation is not None and len(quantisation.scales) > 1:
             raise ToolError(
                 "tool-041",

@@ -111,15 +111,19 @@ class _Writer:
 
     def loop_function(self, symbol: str, loop: Loop) -> str:
         """The function of an outermost loop, which contains all inner loops."""
-        result = "int" if self.failures(loop) else "void"
-        taken = [p.declaration for p in given(self.program, self.names, loop)]
-        end = [f"    return {self.names.prefix.upper()}_OK;"] if self.failures(loop) else []
+        return self.function(symbol, loop, (), self.command(loop, self.scope, 1))
+
+    def function(self, symbol: str, loop: Loop, more: Iterable[str], lines: Iterable[str]) -> str:
+        """The function of a loop: its parameters are those of the loop, and more."""
+        fails = bool(self.failures(loop))
+        taken = [*(p.declaration for p in given(self.program, self.names, loop)), *more]
+        head = f"static {'int' if fails else 'void'} {symbol}("
         return "\n".join(
             (
                 self.loop_comment(loop),
-                c_text.wrapped(f"static {result} {symbol}(", c_text.parted(taken), ") {"),
-                *self.command(loop, self.scope, 1),
-                *end,
+                c_text.wrapped(head, c_text.parted(taken), ") {"),
+                *lines,
+                *([f"    return {self.names.prefix.upper()}_OK;"] if fails else []),
                 "}",
             )
         )
@@ -143,25 +147,14 @@ class _Writer:
         """The function that computes the rows of a counted loop up to a limit, as far as they are
         missing; its loop is in `around`, which has the counters."""
         assert loop.counted is not None
-        result = "int" if self.failures(loop) else "void"
-        taken = [p.declaration for p in given(self.program, self.names, loop)]
         scope = with_counters(around, self.scope)
         named = {loop.counted.limit: "limit"}
         scope = replace(
             scope, variables={**scope.variables, **named}, taken=scope.taken | {"limit"}
         )
-        taken += [f"int32_t *{COUNTERS}", f"int32_t {scope.variables[loop.counted.limit]}"]
-        end = [f"    return {self.names.prefix.upper()}_OK;"] if self.failures(loop) else []
+        more = (f"int32_t *{COUNTERS}", f"int32_t {scope.variables[loop.counted.limit]}")
         lines = loop_lines(replace(loop, upper=Var(loop.counted.limit)), scope, 1, self.command)
-        return "\n".join(
-            (
-                self.loop_comment(loop),
-                c_text.wrapped(f"static {result} {symbol}(", c_text.parted(taken), ") {"),
-                *lines,
-                *end,
-                "}",
-            )
-        )
+        return self.function(symbol, loop, more, lines)
 
     def loop_comment(self, loop: Loop) -> str:
         inside = dict.fromkeys(as_step(c) for c in walk((loop,)) if isinstance(c, Call))

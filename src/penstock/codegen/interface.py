@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
-
 from penstock.codegen import c_text
 from penstock.codegen.c_functions import view_text
 from penstock.codegen.names import Names
@@ -197,55 +194,53 @@ class Interface:
     @property
     def parameters(self) -> str:
         """Parameters of the run function in the header."""
-        return self._joined((f"void *{ram.pointer}" for ram in self.rams), self._pulls)
+        return self._joined("void *{0.pointer}", self._pulls)
 
     @property
     def parameters_of_caller(self) -> str:
         """Parameters in the definition of the run function, which validates the pointers first."""
-        return self._joined((f"void *{ram.pointer}_of_caller" for ram in self.rams), self._pulls)
+        return self._joined("void *{0.pointer}_of_caller", self._pulls)
 
     @property
     def reset_parameters(self) -> str:
         """Parameters of the reset function in the header."""
-        return self._joined(f"void *{ram.pointer}" for ram in self.rams)
+        return self._joined("void *{0.pointer}")
 
     @property
     def reset_parameters_of_caller(self) -> str:
         """Parameters in the definition of the reset function, which validates the pointers
         first."""
-        return self._joined(f"void *{ram.pointer}_of_caller" for ram in self.rams)
+        return self._joined("void *{0.pointer}_of_caller")
 
     @property
     def reset_arguments(self) -> str:
         """Arguments for a reset of the library's own memories."""
-        return self._joined(ram.array for ram in self.rams)
+        return self._joined("{0.array}")
 
     @property
     def arguments(self) -> str:
         """Arguments for a run in the library's own memories."""
-        pulls = (f"{s.pull}, {s.context}" for s in self.streams)
-        return self._joined((ram.array for ram in self.rams), pulls)
+        return self._joined("{0.array}", "{0.pull}, {0.context}")
 
     @property
     def arguments_without_context(self) -> str:
         """As `arguments`, for callbacks without context."""
-        pulls = (f"{s.pull}, NULL" for s in self.streams)
-        return self._joined((ram.array for ram in self.rams), pulls)
+        return self._joined("{0.array}", "{0.pull}, NULL")
 
     @property
     def arguments_observed(self) -> str:
         """As `arguments`, for the callbacks of the observer."""
-        pulls = (
-            f"{self.prefix}_feed_{s.number}, &{self.prefix}_next_{s.number}" for s in self.streams
-        )
-        return self._joined((ram.array for ram in self.rams), pulls)
+        names = f"{self.prefix}_feed_{{0.number}}, &{self.prefix}_next_{{0.number}}"
+        return self._joined("{0.array}", names)
 
     @property
-    def _pulls(self) -> Iterator[str]:
-        return (f"{self.prefix}_pull {s.pull}, void *{s.context}" for s in self.streams)
+    def _pulls(self) -> str:
+        return f"{self.prefix}_pull {{0.pull}}, void *{{0.context}}"
 
-    def _joined(self, *parts: Iterable[str]) -> str:
-        return ", ".join(chain(*parts))
+    def _joined(self, ram: str, stream: str = "") -> str:
+        """The texts of all memories and streamed inputs; without a format, these have none."""
+        streams = map(stream.format, self.streams if stream else ())
+        return ", ".join((*map(ram.format, self.rams), *streams))
 
 
 def interface(program: Program, names: Names) -> Interface:

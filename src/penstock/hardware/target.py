@@ -107,6 +107,11 @@ class Target(Brief):
         """The memories that hold buffers of `kind`, in the order of the target file."""
         return tuple(memory for memory in self.memories if kind in memory.holds)
 
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The size of each memory in bytes, by name."""
+        return {memory.name: memory.size_bytes for memory in self.memories}
+
     def memory_for(self, kind: str) -> MemoryRegion:
         """The first memory that holds buffers of `kind`."""
         return next(memory for memory in self.memories if kind in memory.holds)

@@ -105,7 +105,7 @@ class Composite(Brief, OperatorDefaults):
                 product = step @ path[node.name]
                 other = path.get(value.name, product)
                 path[value.name] = (
-                    product if other == product else Affine.constant(value.type.shape, rank)
+                    product if other == product else Affine.constant(value.shape, rank)
                 )
         shapes = zip(self.inputs, site.inputs, strict=True)
         return tuple(path.get(n, Affine.constant((0,) * t.rank, rank)) for n, t in shapes)
@@ -183,7 +183,7 @@ def _cropped(node: Node, wanted: Mapping[str, Region]) -> Node | None:
     op = node.op.cropped(node.site, out)
     needs = node.op.needs(node.site, out)
     pairs = tuple(zip(node.inputs, needs, strict=True))
-    whole = (need == Region.whole(value.type.shape) for value, need in pairs if value.data)
+    whole = (need == Region.whole(value.shape) for value, need in pairs if value.data)
     same = (need == wanted.get(value.name) for value, need in pairs if value.data is None)
     if op is None or not all(whole) or not all(same):
         return None
@@ -194,7 +194,7 @@ def _cropped(node: Node, wanted: Mapping[str, Region]) -> Node | None:
 
 
 def _keeps_channels(value: Value, region: Region) -> bool:
-    shape = value.type.shape
+    shape = value.shape
     return len(shape) == 4 and (region.shape[0], region.shape[3]) == (shape[0], shape[3])
 
 

@@ -82,7 +82,7 @@ class OnnxNode(ForeignNode):
         """The node with the type of output k that `op` computes from these inputs."""
         found = result_of(op, inputs)
         told = self.output(k)
-        type = TensorType(found.shape, found.dtype, told.type.quantisation)
+        type = TensorType(found.shape, found.dtype, told.quantisation)
         outputs = (*self.outputs[:k], replace(told, type=type), *self.outputs[k + 1 :])
         return replace(self, outputs=outputs)
 

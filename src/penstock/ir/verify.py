@@ -72,7 +72,7 @@ def updates_fit_their_states(graph: Graph) -> str | None:
     computed = {node.name for node in graph.nodes}
     for state in graph.states:
         before, after = state.before, state.after
-        if (before.type.shape, before.type.dtype) != (after.type.shape, after.type.dtype):
+        if (before.shape, before.dtype) != (after.shape, after.dtype):
             return f'state "{before.name}" is {before.type}, its new elements are {after.type}'
         if after.name not in computed:
             return f'the new elements of state "{before.name}" are not computed by a node'
@@ -95,7 +95,7 @@ def windows_continue_their_queues(graph: Graph) -> str | None:
         axis = row_axis(window.rank)
         if not _same_rows((before, node.inputs[1].type, window), axis):
             return f'the rows of queue "{queue.before.name}" differ from those of its window'
-        if before.shape[axis] + node.inputs[1].type.shape[axis] != window.shape[axis]:
+        if before.shape[axis] + node.inputs[1].shape[axis] != window.shape[axis]:
             return f'the window of queue "{queue.before.name}" has {window.shape[axis]} rows'
         if len(queue.initial.raw) != before.size_bytes:
             return f'queue "{queue.before.name}" has {len(queue.initial.raw)} initial bytes'
@@ -106,7 +106,7 @@ def windows_continue_their_queues(graph: Graph) -> str | None:
 
 
 def _is_inside(section: QueueSection, queue: Queue) -> bool:
-    type, rows = section.value.type, row_count(section.value.type.shape)
+    type, rows = section.value.type, row_count(section.value.shape)
     row_bytes = queue.window.type.size_bytes // queue.rows
     end_row, end_byte = section.first_row + rows, section.first_byte + type.size_bytes // rows
     return (
@@ -133,8 +133,8 @@ def there_is_something_to_compute(graph: Graph) -> str | None:
     if not graph.inputs or not graph.outputs:
         return f"the graph has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs"
     values = (*graph.variables(), *graph.constants())
-    empty = next((value for value in values if value.type.elements == 0), None)
-    return f'tensor "{empty.name}" has shape {list(empty.type.shape)}' if empty else None
+    empty = next((value for value in values if value.elements == 0), None)
+    return f'tensor "{empty.name}" has shape {list(empty.shape)}' if empty else None
 
 
 Check = Callable[[Graph], str | None]

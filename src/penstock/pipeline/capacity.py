@@ -88,7 +88,7 @@ def capacity_error(least: PlacedPoint, request: Request) -> CapacityError:
 def check_added_memory(point: PlacedPoint, program: Program, request: Request) -> None:
     """Raise CapacityError if what passes of accelerators have added to a program exceeds memory."""
     placed = dict(point.used_bytes)
-    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    sizes = request.target.sizes
     for memory in program.ram():
         added = memory.size_bytes - placed.get(memory.name, memory.size_bytes)
         if added <= 0:
@@ -177,7 +177,7 @@ def _enough(point: PlacedPoint, request: Request) -> str:
     counted = [memory.name for memory in request.target.memories_for("arena") if memory.budget]
     if counted:  # the stack is in RAM
         needs[counted[0]] = needs.get(counted[0], 0) + request.stack_bytes
-    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    sizes = request.target.sizes
     options = [f"--memory {name}={need}" for name, need in needs.items() if sizes[name] < need]
     total = point.ram_bytes(request)
     if request.sram_bytes is not None and request.sram_bytes < total:
@@ -344,7 +344,7 @@ def memory_conflict(point: PlacedPoint, request: Request) -> MemoryConflict:
 
 def _full_memory(point: PlacedPoint, request: Request) -> tuple[str, int, int] | None:
     """Return (memory, bytes used, size) of the first memory that is too small for a point."""
-    sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
+    sizes = request.target.sizes
     default, *others = point.used_bytes
     used = ((memory, used_bytes, sizes[memory]) for memory, used_bytes in (*others, default))
     return next((each for each in used if each[1] > each[2]), None)

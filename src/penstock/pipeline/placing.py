@@ -128,14 +128,12 @@ class PlacedPoint(Brief):
 
     def fits(self, target: Target) -> bool:
         """Return whether each memory region of the target is large enough for its blocks."""
-        sizes = {memory.name: memory.size_bytes for memory in target.memories}
-        return all(size <= sizes[memory] for memory, size in self.used_bytes)
+        return all(size <= target.sizes[memory] for memory, size in self.used_bytes)
 
     def available_bytes(self, request: Request) -> int:
         """Return the bytes of the default memory region that the target and the RAM budget leave
         for its blocks; negative if the other blocks exceed the budget."""
-        sizes = {memory.name: memory.size_bytes for memory in request.target.memories}
-        most = sizes[self.schedule.memory.default]
+        most = request.target.sizes[self.schedule.memory.default]
         if self.default_counts:
             others = self.ram_bytes(request) - self.default_bytes
             most = min(most, request.ram_limit_bytes - others)

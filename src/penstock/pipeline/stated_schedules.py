@@ -276,7 +276,7 @@ class _Maker:
         if one is not stated and one.rows is not None and one.columns is None:
             for name in one.parts:
                 part = parts.parts[index[name]]
-                rows = row_count(part.output.type.shape)
+                rows = row_count(part.output.shape)
                 if name not in in_chains and rows > 1 and not works_by_rows(part):
                     raise _indivisible(one, name, "its kernel computes all rows in one call")
         double = (StatedPrefetch(n) for n, mode in one.modes.items() if mode is BufferMode.DOUBLE)
@@ -381,7 +381,7 @@ def _loops(one: Cascade, stripes: StripeConfig, are_nodes: bool) -> _Loops:
 
 def _whole_boxes(parts: Parts, one: Cascade) -> Iterator[ComputedBox]:
     for k in _numbers(parts, one):
-        shape = parts.parts[k].output.type.shape
+        shape = parts.parts[k].output.shape
         yield ComputedBox(parts.parts[k].name, Region.whole(shape), parts.parts[k].name)
 
 
@@ -592,7 +592,7 @@ def _checked(parts: Parts, one: Cascade) -> Cascade:
 def _stripes(parts: Parts, one: Cascade) -> StripeConfig | None:
     """Return the stripes of a cascade's output; None if the cascade states none."""
     output = parts.parts[_numbers(parts, one)[-1]].output
-    shape = output.type.shape
+    shape = output.shape
     if one.stripe is not None and (one.rows is not None or one.chains or one.columns is not None):
         raise _wrong_stripes(one, shape, "a cascade states `stripe` and also `rows` or bands")
     if one.rows is not None and one.rows < 1:

@@ -10,8 +10,7 @@ from itertools import groupby
 
 from penstock.codegen.bundle import Bundle, print_bundle
 from penstock.ir.graph import Graph
-from penstock.ir.text.labels import Labels
-from penstock.ir.text.printer import print_graph
+from penstock.ir.text.printer import Labels, print_graph
 from penstock.memory.problem import Placement
 from penstock.pipeline.placing import PlacedPoint
 from penstock.pipeline.stages import PLACE, Outcomes, Placed

@@ -63,7 +63,7 @@ from penstock.program.writer import (
 )
 from penstock.scheduling.bands.band_schedule import band_cascade, band_windows, expanded_band
 from penstock.scheduling.model.bands import Band, Bands, KeptTensor, TensorSection
-from penstock.scheduling.model.plan import Plan
+from penstock.scheduling.model.plan import Plan, Prefetch
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.stripe import highest_stripe
 from penstock.scheduling.simulate.expanded_schedule import (
@@ -111,7 +111,7 @@ def _run(expanded: ExpandedSchedule, addresses: Addresses, writer: Writer) -> It
     cascades = expanded.cascades
     for cascade, after in zip_longest(cascades, cascades[1:]):
         tables = expanded.tables_for(cascade.plan)
-        fills = _fills(cascade, after)
+        fills = {int(cascade.calls[0, 0]): first_fills(cascade, after)}
         calls = partial(_calls, addresses, writer, cascade, fills)
         yield from commands(tables, cascade, calls)
 
@@ -146,13 +146,12 @@ def _reset(expanded: ExpandedSchedule, writer: Writer) -> Iterator[Command]:
         yield LoadTensor(target, source) if byte is None else FillTensor(target, byte)
 
 
-def _fills(cascade: ExpandedCascade, after: ExpandedCascade | None) -> Fills:
+def first_fills(cascade: ExpandedCascade, after: ExpandedCascade | None) -> tuple[Prefetch, ...]:
     """The prefetches that the first call of a cascade issues: its own, and the early ones of the
     next cascade."""
-    mine = (fill for fill in cascade.plan.prefetches if not fill.early)
     following = after.plan.prefetches if after is not None else ()
-    next_ones = (fill for fill in following if fill.early)
-    return {int(cascade.calls[0, 0]): (*mine, *next_ones)}
+    own = (fill for fill in cascade.plan.prefetches if not fill.early)
+    return (*own, *(fill for fill in following if fill.early))
 
 
 def _prefetched(expanded: ExpandedSchedule, addresses: Addresses) -> tuple[Buffer, ...]:
@@ -214,7 +213,7 @@ def band_writer(
         if section.value in band.parts.outside - band.kept.keys():
             tensor = values[section.tensor]
             view = writer.view(tensor)
-            column_bytes = tensor.type.shape[-1] * tensor.type.dtype.size_bytes
+            column_bytes = tensor.shape[-1] * tensor.dtype.size_bytes
             offset = binary("+", view.offset, binary("*", first, column_bytes))
             outside[section.value] = replace(view, offset=offset)
     inner = expanded_band(band, schedule.memory)
@@ -227,7 +226,7 @@ def _kept_views(kept: Sequence[KeptTensor], band: Band) -> Iterator[tuple[str, V
     for value in (v for v in band.parts.graph.variables() if v.name in band.kept):
         memory = memories[tensors[value.name]]
         rows = Rows(memory.row_bytes, memory.slots)
-        count = row_count(value.type.shape)
+        count = row_count(value.shape)
         offset = band.kept[value.name]
         yield value.name, View(value.name, value.type, memory.tensor, rows, 0, count, offset)
 

@@ -7,7 +7,7 @@ of calls inside bands, so they are the costs of the commands that it is lowered 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import zip_longest
 
@@ -17,7 +17,7 @@ from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown, Fill, PlacedCall, PlacedRows
 from penstock.ir.graph import Value
 from penstock.program.expr import evaluate
-from penstock.program.lower import BAND, band_addresses, band_buffers, band_writer
+from penstock.program.lower import BAND, band_addresses, band_buffers, band_writer, first_fills
 from penstock.program.program import Buffer
 from penstock.program.writer import Addresses, Writer, laid_storages
 from penstock.scheduling.bands.band_schedule import band_cascade
@@ -151,7 +151,7 @@ class CallCosts:
         bands: bands with placed costs, by name of the part that stands for them."""
         plan = cascade.plan
         taken: dict[int, Breakdown] = {}
-        fills, scratch = tuple(self._fills(cascade, after)), self._scratch(plan)
+        fills, scratch = tuple(map(self._fill, first_fills(cascade, after))), self._scratch(plan)
         calls = zip(cascade.calls[:, :3].tolist(), cold.tolist(), strict=True)
         for (position, first, end), starts_cold in calls:
             part = self.steps[position]
@@ -237,13 +237,6 @@ class CallCosts:
             None if mine is None else offsets[prefetch_name(schedule, mine)],
             fills,
         )
-
-    def _fills(self, cascade: ExpandedCascade, after: ExpandedCascade | None) -> Iterator[Fill]:
-        """The prefetches of a cascade's first call, in order."""
-        mine = [p for p in cascade.plan.prefetches if not p.early]
-        following = after.plan.prefetches if after is not None else ()
-        later = [p for p in following if p.early]
-        yield from map(self._fill, [*mine, *later])
 
     def _fill(self, prefetch: Prefetch) -> Fill:
         name = prefetch_name(self.expanded.schedule, prefetch)

@@ -54,8 +54,7 @@ from penstock.errors import InternalError
 from penstock.ir.graph import Value
 from penstock.ir.op import Kernel, row_count
 from penstock.ir.text.attributes import ConstantTable, data_lines
-from penstock.ir.text.labels import Labels
-from penstock.ir.text.printer import print_type
+from penstock.ir.text.printer import Labels, print_type
 from penstock.program.expr import Binary, Expr, TableEntry, Var
 from penstock.program.lower import first_column
 from penstock.program.program import (

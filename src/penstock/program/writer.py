@@ -141,7 +141,7 @@ class Writer:
             return Pull(self.view(part.streamed_input), first, end)
         node = part.nodes[-1]
         if self.expanded.tables.whole[position]:
-            first, end = 0, row_count(node.output.type.shape)
+            first, end = 0, row_count(node.output.shape)
         schedule = self.expanded.schedule
         inputs = tuple(map(self.view, node.inputs))
         output = self.view(node.output)
@@ -198,7 +198,7 @@ class Writer:
             tuple(map(self.view, node.inputs)),
             replace(self.view(node.output), tensor=name),
             0,
-            row_count(node.output.type.shape),
+            row_count(node.output.shape),
             origin=node.origin,
         )
 
@@ -245,12 +245,12 @@ class Writer:
             first_row, first_byte = queue.place(value.name)
             rotation = Rotation(queue.counter, first_row)
             rows = Rows(queue.row_bytes, queue.queue.rows, rotation=rotation)
-            count = row_count(value.type.shape)
+            count = row_count(value.shape)
             return View(value.name, value.type, queue.ring, rows, 0, count, first_byte)
         laid = self.laid[owner.name]
         if rows_coincide(value, laid.storage):
             rows = laid.rows
-        count = row_count(value.type.shape)
+        count = row_count(value.shape)
         return View(value.name, value.type, owner.name, rows, 0, count, first_byte)
 
     def buffers(self) -> tuple[Buffer, ...]:

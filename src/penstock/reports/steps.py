@@ -85,7 +85,7 @@ def numbered_steps(schedule: Schedule, program: Program) -> tuple[CostedStep, ..
     for part, cost in zip(schedule.parts.updates, schedule.updating, strict=True):
         name = update_name(schedule.parts, part.output)
         read = tuple(v.name for v in part.variable_inputs)
-        stripes = (whole_tensor(part.output.type.shape),)
+        stripes = (whole_tensor(part.output.shape),)
         found.append(numbered(CostedStep(name, part, cost, read, stripes, False), None))
     return tuple(found)
 
@@ -268,7 +268,7 @@ def tensors(
 
 
 def _tensor(role: TensorRole, value: Value, shape: Ints) -> LayerTensor:
-    type, stated = value.type, value.type.quantisation
+    type, stated = value.type, value.quantisation
     known = (role, value.name, shape, type.dtype.value, type.size_bytes)
     if stated is None:
         return LayerTensor(*known)
@@ -303,14 +303,14 @@ def logical_shape(value: Value, producers: Mapping[str, Node]) -> Ints:
     """
     blocks, node = value.type.layout, producers.get(value.name)
     if blocks is None or node is None:
-        return value.type.shape
+        return value.shape
     image = node.inputs[0]
     before = producers.get(image.name)
     if before is None or not isinstance(before.op, Pad):
-        return image.type.shape
-    whole = before.inputs[0].type.shape
+        return image.shape
+    whole = before.inputs[0].shape
     filled = -(-whole[-1] // blocks.size) * blocks.size
-    return whole if (*whole[:-1], filled) == image.type.shape else image.type.shape
+    return whole if (*whole[:-1], filled) == image.shape else image.shape
 
 
 def constant_channels(part: Part) -> ConstantChannels | None:
@@ -318,7 +318,7 @@ def constant_channels(part: Part) -> ConstantChannels | None:
     kernel = part.kernel
     if not kernel.constant_channels:
         return None
-    count = part.output.type.shape[-1]
+    count = part.output.shape[-1]
     weights = part.inputs[WEIGHTS]
     dropped = weights.type.size_bytes // count * len(kernel.constant_channels)
     return ConstantChannels(

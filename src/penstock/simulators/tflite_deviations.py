@@ -58,7 +58,7 @@ class Deviation:
 def deviation_of(node: ForeignNode) -> Deviation | None:
     """The documented deviation that applies to a node."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-    plain = not any(v.type.quantisation for v in values)
+    plain = not any(v.quantisation for v in values)
     found = (d for d in DEVIATIONS if node.name in d.operators and d.plain == plain)
     return next((d for d in found if d.applies(node)), None)
 

@@ -272,7 +272,7 @@ def tensor_configs(expanded: ExpandedSchedule) -> Iterator[TensorConfig]:
         yield from plan_configs(expanded, cascade)
     for part in schedule.parts.updates:
         region = schedule.memory.region(schedule.parts.owners[part.output.name])
-        stripes = (whole_tensor(part.output.type.shape),)
+        stripes = (whole_tensor(part.output.shape),)
         name = update_name(schedule.parts, part.output)
         yield TensorConfig(name, region, BufferMode.FULL, stripes)
 
@@ -365,7 +365,7 @@ def can_run_in_bands(parts: Parts, cascade: Sequence[int], width: int, stripe: i
     found = [parts.parts[k] for k in cascade]
     if not found or not all(map(computes_columns, found)):
         return False
-    columns = found[-1].output.type.shape[COLUMNS]
+    columns = found[-1].output.shape[COLUMNS]
     if not 1 <= width <= columns or (stripe is not None and not 1 <= stripe <= WHOLE):
         return False
     return all(_is_read_later_only(parts, cascade, p) for p in range(len(cascade) - 1))

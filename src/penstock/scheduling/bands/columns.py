@@ -35,9 +35,9 @@ def column_reads(node: Node, columns: Interval) -> ColumnReads | None:
     out = with_columns(node.output.type, columns)
     for value, need in node.reads(out):
         if value.data is not None:
-            if need != Region.whole(value.type.shape):
+            if need != Region.whole(value.shape):
                 return None
-        elif value.type.rank != IMAGE_RANK or need.empty or need.lower[ROWS]:
+        elif value.rank != IMAGE_RANK or need.empty or need.lower[ROWS]:
             return None
         else:
             found.append((value.name, need.intervals[COLUMNS]))
@@ -55,12 +55,12 @@ def add_reads(reads: Iterable[tuple[str, Interval]], wanted: dict[str, Interval]
 
 
 def column_count(value: Value) -> int:
-    return value.type.shape[COLUMNS] if value.type.rank == IMAGE_RANK else 1
+    return value.shape[COLUMNS] if value.rank == IMAGE_RANK else 1
 
 
 def necessary_macs(part: Part) -> int:
     # a streamed input has no nodes
-    return part.macs(Region.whole(part.output.type.shape)) if part.nodes else 0
+    return part.macs(Region.whole(part.output.shape)) if part.nodes else 0
 
 
 def computes_columns(part: Part) -> bool:
@@ -71,11 +71,11 @@ def computes_columns(part: Part) -> bool:
     return (
         len(part.nodes) == 1
         and isinstance(part.nodes[0].op, Croppable)
-        and part.output.type.rank == IMAGE_RANK
+        and part.output.rank == IMAGE_RANK
         # the search asks the operator about each column
-        and all(v.type.shape[-2:-1] <= (MOST_ROWS,) for v in (*part.variable_inputs, part.output))
+        and all(v.shape[-2:-1] <= (MOST_ROWS,) for v in (*part.variable_inputs, part.output))
         and all(
-            k.by_rows and (k.body is None or (k.by_columns and part.output.type.shape[0] == 1))
+            k.by_rows and (k.body is None or (k.by_columns and part.output.shape[0] == 1))
             for k in kernels
         )
         # the state of a recurrent kernel is that of the previous row, not of a previous band

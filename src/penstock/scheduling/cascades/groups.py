@@ -370,7 +370,7 @@ class FusedGroups:
         fused = self.fused(group)
         if fused is None or fused.part.kernel.cycles is None:
             return None
-        found = fused.part.kernel.cycles(row_count(fused.part.output.type.shape), ())
+        found = fused.part.kernel.cycles(row_count(fused.part.output.shape), ())
         if not isinstance(found, Breakdown):
             return {CYCLES: round(found)}
         return {CYCLES: round(found.cycles), BYTES: round(found.memory_bytes)}
@@ -382,7 +382,7 @@ class FusedGroups:
             return None
         if objective == BYTES:
             return sum(table.type.size_bytes for _, table in part.kernel.tables)
-        shape = part.output.type.shape
+        shape = part.output.shape
         found = part.kernel.cycles(row_count(shape), ())
         # at the accelerator's highest rate, if it states one
         peak = found.macs_per_cycle if isinstance(found, Breakdown) else None
@@ -409,6 +409,6 @@ def external_bytes(accounting: CostAccounting, k: int, memory: MemoryAssignment)
     found = None
     if part.kernel.cycles is not None:
         regions = memory.for_part(part, parts.owners).operand_regions(part)
-        found = part.kernel.cycles(row_count(part.output.type.shape), regions)
+        found = part.kernel.cycles(row_count(part.output.shape), regions)
     stated = found if isinstance(found, Breakdown) else None
     return round(cost.external_bytes(stated, memory.default))

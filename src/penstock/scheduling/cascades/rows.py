@@ -280,7 +280,7 @@ class KernelChoices:
                 tuple(_prefetch_choices(k, part, model, memory))
                 for k, part in zip(order, steps, strict=True)
             ),
-            tuple(row_count(part.output.type.shape) for part in steps),
+            tuple(row_count(part.output.shape) for part in steps),
         )
 
     def valued(self, base: Candidate, units_per_cycle: int = 1) -> Iterator[Candidate]:

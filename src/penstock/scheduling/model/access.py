@@ -160,7 +160,7 @@ def rows_coincide(value: Value, storage: Storage) -> bool:
 
     This is the case if both have equally many rows.
     """
-    return row_count(value.type.shape) == storage.rows
+    return row_count(value.shape) == storage.rows
 
 
 def row_parts(
@@ -274,7 +274,7 @@ def _read_as_arrays(
     for part in parts:
         for value in (*part.variable_inputs, part.output):
             name = owners[value.name]
-            alike = value.name in windows or row_count(value.type.shape) == rows[name]
+            alike = value.name in windows or row_count(value.shape) == rows[name]
             if not part.kernel.by_rows or not alike:
                 found.add(name)
     return frozenset(found)
@@ -312,7 +312,7 @@ class _RowAnalysis:
     def row_part(self, part: Part) -> RowPart:
         """Return which input rows one part reads to compute its output rows."""
         written = self.number[self.owner[part.output.name]]
-        shape = part.output.type.shape
+        shape = part.output.shape
         calls = row_count(shape) if works_by_rows(part) else 1
         read = dict.fromkeys(self.owner[v.name] for v in part.variable_inputs)
         reads = tuple(
@@ -499,7 +499,7 @@ def works_by_rows(part: Part) -> bool:
     The calls of accelerators compute all images, if there are several; a recurrent kernel would
     have to begin each image anew.
     """
-    shape, kernel = part.output.type.shape, part.kernel
+    shape, kernel = part.output.shape, part.kernel
     is_image = row_count(shape) == image_rows(shape)
     images = is_image or not (kernel.recurrent or kernel.body is not None)
     return kernel.by_rows and len(shape) > 1 and images
@@ -516,7 +516,7 @@ def storage_rows(
     """
     rows = {name: row_count(type.shape) for name, type in storages.items()}
     accesses = [
-        (owners[value.name], row_count(value.type.shape))
+        (owners[value.name], row_count(value.shape))
         for part in parts
         for value in _accessed_by_rows(part)
     ]
@@ -527,7 +527,7 @@ def storage_rows(
             rows[name] = max(rows[name], count)
     fixed |= {name for name, count in accesses if count > 1}
     for part in parts:
-        if not works_by_rows(part) or row_count(part.output.type.shape) == 1:
+        if not works_by_rows(part) or row_count(part.output.shape) == 1:
             for pair in _in_place_pairs(part, owners, storages):
                 _divide_alike(pair, rows, fixed)
     return rows

@@ -109,7 +109,7 @@ class Part(Brief):
         Scalars, and constants that are converted at compile time, are left out.
         """
         read = (self.inputs[k] for k, _ in self.kernel.constants)
-        return tuple({v.name: v for v in read if v.type.rank}.values())
+        return tuple({v.name: v for v in read if v.rank}.values())
 
     def constant_reads_of_later_calls(self, constant: Value) -> tuple[int, int]:
         """Return what each call but the first adds to the cost of reading a constant.
@@ -123,7 +123,7 @@ class Part(Brief):
             return 1, constant.type.size_bytes
         # Each call reads only the weights for its own rows; the last row represents all later ones.
         # There are two accesses if the constant is two inputs of the part.
-        shape = self.output.type.shape
+        shape = self.output.shape
         axis = row_axis(len(shape))
         needs = self.needs(Region.whole(shape).replace(axis, (shape[axis] - 1, shape[axis])))
         pairs = zip(self.inputs, needs, strict=True)
@@ -177,7 +177,7 @@ class Part(Brief):
         nominal: multiply-accumulates of all output channels.  The kernel skips the channels whose
             result is constant.
         """
-        shape = self.output.type.shape
+        shape = self.output.shape
         return self.kernel.executed_macs(nominal, shape[-1] if shape else 1)
 
 

@@ -193,7 +193,7 @@ def _earlier(graph: Graph, parts: Sequence[Part]) -> Mapping[str, frozenset[str]
     }
     found: dict[str, frozenset[str]] = {}
     for part in parts:
-        if row_count(part.output.type.shape) == 1:
+        if row_count(part.output.shape) == 1:
             names = (new.get(value.name, value.name) for value in part.variable_inputs)
             read = [name for name in names if name in found]
             found[part.name] = frozenset(read).union(*(found[name] for name in read))
@@ -208,7 +208,7 @@ def _views(queue: Queue) -> Iterator[tuple[Value, int]]:
     """
     yield queue.window, queue.rows
     for section in queue.sections:
-        yield section.value, section.first_row + row_count(section.value.type.shape)
+        yield section.value, section.first_row + row_count(section.value.shape)
 
 
 def _readers(parts: Sequence[Part]) -> Mapping[str, frozenset[str]]:
@@ -238,7 +238,7 @@ def _may_be_guest(graph: Graph, parts: Sequence[Part], part: Part) -> bool:
     readers = [other for other in parts if value in other.variable_inputs]
     return (
         bool(part.nodes)
-        and row_count(value.type.shape) == 1
+        and row_count(value.shape) == 1
         and value not in graph.results
         and len(list(windows)) == len(readers)
         and all(_accesses_rings(one) for one in (part, *readers))

@@ -43,7 +43,7 @@ class CallTraffic:
 
 def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
     """Return the work and traffic of calls of `part`, one for each output region in `outs`."""
-    element = part.output.type.dtype.size_bytes
+    element = part.output.dtype.size_bytes
     if not part.nodes:
         return [CallTraffic(0, (), 0, out.elements * element) for out in outs]
     op, site, recurrent = part.nodes[-1].op, part.nodes[-1].site, part.kernel.recurrent
@@ -154,7 +154,7 @@ class CostAccounting:
 
         memory: the memory assignment of a schedule.
         """
-        stripes = (whole_tensor(part.output.type.shape),)
+        stripes = (whole_tensor(part.output.shape),)
         return self._calls_cost(part, part.kernel, stripes, memory)
 
     def update_costs(self, memory: MemoryAssignment) -> tuple[Cost, ...]:

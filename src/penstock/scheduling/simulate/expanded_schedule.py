@@ -76,7 +76,7 @@ class ExpandedCascade:
     def _part_stripes(self, index: int) -> Stripes:
         """Return the stripes of a part, given by its `index` in `Plan.parts`."""
         k = self.plan.parts[index]
-        shape = self.parts.parts[k].output.type.shape
+        shape = self.parts.parts[k].output.shape
         if self.parts.rows.row_parts[k].whole:
             return (whole_tensor(shape),)
         mine = self.calls[self.calls[:, 0] == self.lower + index]
@@ -429,7 +429,7 @@ def storage_alignments(parts: Parts) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for part in parts.parts:
         for value in (*part.variable_inputs, part.output):
-            alignment = max(part.kernel.alignment_bytes, value.type.dtype.size_bytes)
+            alignment = max(part.kernel.alignment_bytes, value.dtype.size_bytes)
             if alignment > ALIGNMENT_BYTES:
                 storage = parts.owners[value.name]
                 found[storage] = max(alignment, found.get(storage, 1))

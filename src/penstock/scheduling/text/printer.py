@@ -81,8 +81,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.ir.text.attributes import ConstantTable, attribute, data_lines
-from penstock.ir.text.labels import Labels
-from penstock.ir.text.printer import graph_lines, print_node
+from penstock.ir.text.printer import Labels, graph_lines, print_node
 from penstock.quoting import name_or_string, quoted
 from penstock.scheduling.bands.band_schedule import assigned_plans, plan_configs
 from penstock.scheduling.model.cost import NOTHING, Cost

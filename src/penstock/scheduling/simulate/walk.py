@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.compiled import UNBOUNDED, compiled
+from penstock.compiled import UNBOUNDED, compiled, compiled_in_place
 from penstock.scheduling.model.memories import FINE
 from penstock.scheduling.simulate.row_tables import Numbers, RowTables, starts
 
@@ -45,6 +45,7 @@ class Progress(NamedTuple):
         of these are no longer live.
     passed[p]: how many of the first output rows of the part at p no later call computes.
     wanted[p]: space for `missing_rows`: how many of these rows a call of its chain needs.
+    requested: space for `_run_calls`: parts whose rows are requested, and how many of their rows.
     """
 
     lower: int
@@ -54,6 +55,7 @@ class Progress(NamedTuple):
     dead: Numbers
     passed: Numbers
     wanted: Numbers
+    requested: Numbers
 
 
 class Alternatives(NamedTuple):
@@ -116,21 +118,25 @@ class RegionLimits(NamedTuple):
 @compiled
 def begun(t: RowTables, lower: int, upper: int, region: Numbers) -> Progress:
     """A cascade before its first call: all rows that it reads and does not write are computed."""
-    produced = np.zeros(t.rows.shape[0], np.int64)
-    for e in range(t.reads[lower], t.reads[upper]):
-        if t.maker[t.storage[e]] < lower:
-            produced[t.storage[e]] = t.rows[t.storage[e]]
-    passed = np.zeros(t.written.shape[0], np.int64)
-    c = Progress(
-        lower, upper, region, produced, np.zeros_like(produced), passed, np.zeros_like(passed)
-    )
-    for a in range(lower, upper):
-        if t.begin[a] < a:
-            enter_call(t, c, a, 0)
+    produced, passed = np.zeros(t.rows.shape[0], np.int64), np.zeros(t.written.shape[0], np.int64)
+    dead, wanted = np.zeros_like(produced), np.zeros_like(passed)
+    requested = np.empty((2, upper - lower + 1), np.int64)
+    c = Progress(lower, upper, region, produced, dead, passed, wanted, requested)
+    _begin(t, c)
     return c
 
 
-@compiled
+@compiled_in_place
+def _begin(t: RowTables, c: Progress) -> None:
+    for e in range(t.reads[c.lower], t.reads[c.upper]):
+        if t.maker[t.storage[e]] < c.lower:
+            c.produced[t.storage[e]] = t.rows[t.storage[e]]
+    for a in range(c.lower, c.upper):
+        if t.begin[a] < a:
+            enter_call(t, c, a, 0)
+
+
+@compiled_in_place
 def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
     """The bytes of the scratch buffer of cascade [lower, upper): the most any part needs."""
     most = 0
@@ -139,7 +145,7 @@ def shared_scratch(t: RowTables, lower: int, upper: int) -> int:
     return most
 
 
-@compiled
+@compiled_in_place
 def missing_rows(t: RowTables, c: Progress, a: int, end: int) -> tuple[int, int]:
     """The storage of which the part or chain at `a` lacks rows for its output rows below `end`, and
     how many of its first rows are needed; (-1, 0) if nothing is missing.
@@ -166,7 +172,7 @@ def missing_rows(t: RowTables, c: Progress, a: int, end: int) -> tuple[int, int]
     return int(found), int(rows)
 
 
-@compiled
+@compiled_in_place
 def enter_call(t: RowTables, c: Progress, a: int, end: int) -> None:
     """Enters that the output rows below `end` of the part or chain at `a` are computed."""
     c.produced[t.written[a]] = end
@@ -183,7 +189,7 @@ def enter_call(t: RowTables, c: Progress, a: int, end: int) -> None:
                 c.passed[maker] = min(c.passed[maker], t.done[t.table[e] + c.passed[p]])
 
 
-@compiled
+@compiled_in_place
 def dead_rows(t: RowTables, c: Progress, s: int) -> int:
     """How many of the first rows of storage `s` are computed and not read again."""
     if t.last[s] >= c.upper:
@@ -197,7 +203,7 @@ def dead_rows(t: RowTables, c: Progress, s: int) -> int:
     return int(gone)
 
 
-@compiled
+@compiled_in_place
 def slots_taken(slots: int, first: int, end: int) -> int:
     """How many slots (each for one row) become occupied when rows [first, end) are computed.
 
@@ -206,7 +212,7 @@ def slots_taken(slots: int, first: int, end: int) -> int:
     return min(end, slots) - min(first, slots)
 
 
-@compiled
+@compiled_in_place
 def slots_released(shared: int, dead: int, gone: int) -> int:
     """How many slots (each for one row) become free when rows [dead, gone) die.
 
@@ -216,7 +222,7 @@ def slots_released(shared: int, dead: int, gone: int) -> int:
     return max(gone, shared) - max(dead, shared)
 
 
-@compiled
+@compiled_in_place
 def overwritten_storage(t: RowTables, c: Progress, a: int, first: int, end: int) -> int:
     """The storage whose rows [first, end) a call overwrites in place; -1 if there is none.
 
@@ -233,22 +239,24 @@ def overwritten_storage(t: RowTables, c: Progress, a: int, first: int, end: int)
     return -1
 
 
-@compiled
+@compiled_in_place
 def taken_bytes(t: RowTables, s: int, first: int, end: int) -> int:
     """The bytes that become occupied when rows [first, end) of storage `s` are computed."""
     return slots_taken(int(t.slots[s]), first, end) * t.row_bytes[s]
 
 
-@compiled
+@compiled_in_place
 def released_bytes(t: RowTables, s: int, dead: int, gone: int) -> int:
     """The bytes that become free when rows [dead, gone) of storage `s` die."""
     return slots_released(t.rows[s] - t.slots[s], dead, gone) * t.row_bytes[s]
 
 
-@compiled
-def roots(t: RowTables, lower: int, upper: int) -> Numbers:
-    """The parts and chains of a cascade in the order in which it starts them."""
-    found, count = np.empty(3 * (upper - lower), np.int64), 0
+@compiled_in_place
+def enter_roots(t: RowTables, lower: int, upper: int, found: Numbers) -> int:
+    """Enters the parts and chains of a cascade in the order in which it starts them.
+
+    found: output, of length 3 * (upper - lower).  Returns their number."""
+    count = 0
     for turn in range(3 * (upper - lower)):
         phase, p = turn // (upper - lower), lower + turn % (upper - lower)
         p = upper - 1 - (p - lower) if phase == 1 else p
@@ -257,10 +265,10 @@ def roots(t: RowTables, lower: int, upper: int) -> Numbers:
         if t.end[p] == p and not (phase < 2 and is_requested) and not phase == 0 < t.late[p]:
             found[count] = p
             count += 1
-    return found[:count]
+    return count
 
 
-@compiled
+@compiled_in_place
 def call_end(t: RowTables, a: int, first: int, end: int) -> int:
     """Where a call ends that begins at row `first` and is to end at most at `end`."""
     rows = t.rows[t.written[a]]
@@ -269,7 +277,7 @@ def call_end(t: RowTables, a: int, first: int, end: int) -> int:
     return int(min(end, first - first % t.image[a] + t.image[a]))
 
 
-@compiled
+@compiled_in_place
 def stripes_within(t: RowTables, s: int, stripe: int, free: int) -> int:
     """The rows of the most whole stripes of storage `s`, at least one, that occupy `free` bytes."""
     # in bands of columns, tensors that are live in all of them have no bytes here
@@ -284,13 +292,27 @@ def _run_cascade(
     """Simulates a cascade as `run_cascade` does.
 
     room: a call computes several stripes if no more bytes are live then; 0: a single one."""
-    region = np.zeros(t.rows.shape[0], np.int64)
-    c = begun(t, lower, upper, region)
-    stack = np.empty(upper - lower + 1, np.int64)  # parts whose rows are requested ..
-    targets = np.empty(upper - lower + 1, np.int64)  # .. and how many of their rows
+    c = begun(t, lower, upper, np.zeros(t.rows.shape[0], np.int64))
+    started = np.empty(3 * (upper - lower), np.int64)
+    count = enter_roots(t, lower, upper, started)
+    return _run_calls(t, c, started[:count], stripe, ceiling, calls, room)
+
+
+@compiled_in_place
+def _run_calls(
+    t: RowTables,
+    c: Progress,
+    started: Numbers,
+    stripe: int,
+    ceiling: int,
+    calls: Numbers,
+    room: int,
+) -> tuple[int, int, int]:
+    """Simulates the calls of a cascade, given those of `enter_roots`; see `_run_cascade`."""
+    lower, upper, stack, targets = c.lower, c.upper, c.requested[0], c.requested[1]
     live = t.resident[lower] + shared_scratch(t, lower, upper)
     peak, count, cycles = live, 0, 0
-    for root in roots(t, lower, upper):
+    for root in started:
         stack[0], targets[0] = root, t.rows[t.written[root]]
         depth = 1
         while depth > 0:
@@ -333,7 +355,7 @@ def _run_cascade(
     return int(peak), count, int(cycles)
 
 
-@compiled
+@compiled_in_place
 def run_cascade(
     t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
 ) -> tuple[int, int, int]:
@@ -354,7 +376,7 @@ def run_cascade(
     return _run_cascade(t, lower, upper, stripe, ceiling, calls, room)
 
 
-@compiled
+@compiled_in_place
 def alternative_peak(known: Numbers, lower: int, upper: int, k: int) -> int:
     """The lowest known peak of a sequence of cascades that runs the parts [lower, upper).
 
@@ -383,7 +405,7 @@ def demanded(t: RowTables) -> npt.NDArray[np.bool_]:
     return every
 
 
-@compiled
+@compiled_in_place
 def enter_splits(
     t: RowTables,
     lower: int,
@@ -422,7 +444,7 @@ def enter_splits(
     return any_found
 
 
-@compiled
+@compiled_in_place
 def is_sequence(
     settled: npt.NDArray[np.bool_], lower: int, upper: int, k: int, splits: npt.NDArray[np.bool_]
 ) -> bool:
@@ -481,7 +503,7 @@ def enter_candidates(
     return count, work
 
 
-@compiled
+@compiled_in_place
 def enter_live_ranges(
     t: RowTables,
     lower: int,
@@ -510,7 +532,7 @@ def enter_live_ranges(
             c.dead[s] = gone
 
 
-@compiled
+@compiled_in_place
 def read_time(
     t: RowTables, a: int, first: int, end: int, region: Numbers, access_times: Numbers
 ) -> int:

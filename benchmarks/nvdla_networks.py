@@ -137,7 +137,7 @@ def share(model: str, config: str) -> Share:
         sum(node.kind not in LAYOUTS for node in graph.nodes),
         total,
         len(own),
-        sum(whole_work(node).macs for node in own),
+        total - sum(macs.values()),  # without those on zeros that folded columns add
         twice,
         sum(own_cycles(node, request) for node in own),
         sum(item.cycles for item in found.cpu_fallbacks),

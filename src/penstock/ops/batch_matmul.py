@@ -235,22 +235,26 @@ def product_nodes(
 
 
 def from_onnx_products(node: OnnxNode) -> Nodes:
-    """ONNX MatMul of two tensors of matrices, of which one may be constant, and Gemm of such
-    without an offset."""
+    """ONNX MatMul of two tensors of matrices, of which one may be constant, and Gemm of such, of
+    real numbers if there is an offset."""
     values = (node.x, node.input(1))
     if any(value.rank not in (2, 3, 4) for value in values):
         raise node.unsupported("a product of computed matrices, whose rank must be 2 to 4")
+    has_offset = node.optional(2) is not None or node.real("alpha", 1.0) != 1.0
+    is_scaled = node.name == "Gemm" and has_offset
+    stated = stated_multipliers(node, 1)
     # Integers of several scales cannot be added up.
-    if is_real(node) or any(_has_several_scales(value) for value in values):
+    is_mixed = any(_has_several_scales(value) for value in values)
+    if is_real(node) or is_mixed or (is_scaled and stated is None):
         yield from _real_products(node, values)
         return
-    if node.name == "Gemm" and (node.optional(2) is not None or node.real("alpha", 1.0) != 1.0):
+    if is_scaled:
         raise node.unsupported("a product of computed matrices with an offset or alpha")
     for value in values:
         if value.data is not None:
             require_int8(value.type, f'constant "{value.name}"')
     transposed = bool(node.integer("transA")), bool(node.integer("transB"))
-    op = BatchMatmul(*transposed, stated=stated_multipliers(node, 1))
+    op = BatchMatmul(*transposed, stated=stated)
     rank, shapes = _stacked(values)
     types = tuple(v.type.with_shape(shape) for v, shape in zip(values, shapes, strict=True))
     shape = op.result_type(types).shape

@@ -1266,3 +1266,13 @@ def test_axes_are_reduced_in_turn(operator: str, keepdims: int, tmp_path: Path) 
         {{ y = {operator} <axes = [1, 3], keepdims = {keepdims}> (x) }}"""
     raw = onnx.parser.parse_model(text).SerializeToString()
     assert judged(raw, tmp_path).failure is None
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_products_of_computed_matrices_with_an_offset(offset: bool, tmp_path: Path) -> None:
+    """As `torch.addmm` is exported and quantised."""
+    model = Model()
+    x, w = model.input(3, 10), model.input(4, 10, name="w", scale=0.03)
+    parts = (x, w, model.input(3, 4, name="c", scale=0.1)) if offset else (x, w)
+    raw = model.raw(model.node("Gemm", *parts, transB=1, alpha=2.0, beta=0.5, scale=0.2))
+    assert judged(raw, tmp_path).failure is None

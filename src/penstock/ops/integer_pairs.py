@@ -170,7 +170,7 @@ _OF_TWO = {
 
 def from_foreign(node: ForeignNode) -> Nodes:
     """TFLite BITWISE_XOR and RIGHT_SHIFT."""
-    require_dtype(node.x.type, (DType.INT32,), "input 0")
+    require_dtype(node.x.type, "input 0", DType.INT32)
     shifts = node.name == "RIGHT_SHIFT"
     form = onnx_form(node, "BitShift" if shifts else "BitwiseXor", direction="RIGHT")
     return in_shape_of_output(node, from_onnx(form))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from numba import njit  # pyright: ignore[reportAttributeAccessIssue]
 from numba.core.dispatcher import Dispatcher
@@ -27,11 +27,11 @@ def compiled(function: _Function, *, allocates: bool = True) -> _Function:
     allocates: whether the function creates or returns arrays, other than slices that it drops.  If
         not, references to arrays are not counted, as in many functions of Numba itself.
     """
-    options: dict[str, Any] = {"_nrt": allocates}
+    jit = cast(Callable[..., Callable[[_Function], _Function]], njit)  # its types lack `_nrt`
     try:
-        return cast(_Function, njit(cache=True, **options)(function))
+        return jit(cache=True, _nrt=allocates)(function)
     except RuntimeError:  # neither the source directory nor the user's cache is writable
-        return cast(_Function, njit(**options)(function))
+        return cast(_Function, jit(function, _nrt=allocates))
 
 
 def compiled_in_place(function: _Function) -> _Function:

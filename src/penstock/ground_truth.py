@@ -9,6 +9,7 @@ import numpy as np
 from penstock.errors import ModelError
 from penstock.ir.graph import Graph, Value
 from penstock.ir.tensor import Array, DType
+from penstock.quoting import typed
 from penstock.simulators.compare import Comparison, Difference, compare_tensor
 from penstock.simulators.goldens import Goldens, array_crc32
 from penstock.simulators.graph import evaluate_node, initial_states, next_states
@@ -61,7 +62,7 @@ def _misfit(model: Graph, goldens: Goldens, what: str, help: str = "") -> ModelE
 
 
 def _type(array: Array) -> str:
-    return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+    return typed(array.dtype.name, array.shape)
 
 
 def _listed(types: Iterable[str]) -> str:

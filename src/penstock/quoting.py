@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[./][A-Za-z0-9_]+)*")
 
@@ -29,3 +30,21 @@ def quoted(text: str) -> str:
 def name_or_string(text: str) -> str:
     """The token of a name: bare where possible, else quoted."""
     return text if is_name(text) else quoted(text)
+
+
+def each_quoted(names: Iterable[str]) -> str:
+    """Names in quotes, in a message.
+
+    >>> each_quoted(("x", "y"))
+    '"x", "y"'
+    """
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def typed(dtype: str, shape: Iterable[int | str]) -> str:
+    """An element type and a shape, in a message.
+
+    >>> typed("int8", (1, 3))
+    'int8[1,3]'
+    """
+    return f"{dtype}[{','.join(map(str, shape))}]"

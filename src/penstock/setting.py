@@ -20,6 +20,7 @@ from penstock.choices import one_of
 from penstock.errors import UsageError, did_you_mean
 from penstock.frozen import frozen
 from penstock.hardware.quantities import frequency_text, parse_clock, size_bytes, size_text
+from penstock.quoting import each_quoted
 
 # The commands that plan a schedule.
 PLANNING = ("compile", "explore", "compare-partitions", "run", "verify", "profile", "scan")
@@ -221,7 +222,7 @@ CLOCK: Kind[int] = Kind(
 def choice(kind: type[_Member]) -> Kind[_Member]:
     """Return the kind of settings whose values are names of the members of an enumeration."""
     names = [str(one.value) for one in kind]
-    quoted = ", ".join(f'"{name}"' for name in names)
+    quoted = each_quoted(names)
     return Kind(
         python=f"Literal[{quoted}]",
         is_checked=False,

@@ -19,6 +19,7 @@ from penstock.ops.conversions import QuantizeReal
 from penstock.passes.quantised_interface import quantised_interface
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.graphs import read
+from penstock.quoting import each_quoted, typed
 from penstock.simulators.drawn_inputs import InputType, draw_inputs
 
 NPY_MAGIC = b"\x93NUMPY"
@@ -106,7 +107,7 @@ def read_inputs(
             "input-001",
             f"{len(paths)} inputs are given, the model has {len(values)}",
             where=model,
-            help="use --input once for each of: " + ", ".join(f'"{v.name}"' for v in values),
+            help="use --input once for each of: " + each_quoted(v.name for v in values),
         )
     within = _generated_inputs(graph, io)
     runs = [
@@ -151,7 +152,7 @@ def check_sets(
         if set(given) != set(names):
             raise UsageError(
                 "usage-125",
-                f"given: {_listed(given)}; inputs of the model: {_listed(names)}",
+                f"given: {each_quoted(given) or 'none'}; inputs of the model: {each_quoted(names)}",
                 where=f"sets[{number}]",
                 help="give one array for each input of the model, by its name",
             )
@@ -167,10 +168,6 @@ def check_sets(
                 )
             help = "convert the array to this shape and element type"
             accepted_runs(array, value, within.type, index, stateful=False, where=where, help=help)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names) or "none"
 
 
 def _generated_inputs(graph: Graph, io: InterfaceTypes) -> Sequence[Value]:
@@ -269,7 +266,7 @@ def accepted_runs(
             return tuple(array)
     raise ModelError(
         "input-003",
-        f"the array is {_written(array.dtype.name, array.shape)}, must be "
+        f"the array is {typed(array.dtype.name, array.shape)}, must be "
         + _accepted(accepted, stateful=stateful),
         where=where,
         why=_reason_of_refusal(array, value.type, dtypes, stateful=stateful),
@@ -298,16 +295,12 @@ def _is_sequence(array: Array, shape: Sequence[int]) -> bool:
     return array.ndim > 0 and array.shape[1:] == tuple(shape)
 
 
-def _written(dtype: str, shape: Sequence[int | str]) -> str:
-    return f"{dtype}[{','.join(map(str, shape))}]"
-
-
 def _accepted(types: Sequence[TensorType], *, stateful: bool) -> str:
     """The element types and shapes that are accepted."""
     found = " or ".join(map(str, types))
     if not stateful:
         return found
-    runs = " or ".join(_written(type.dtype.value, ("runs", *type.shape)) for type in types)
+    runs = " or ".join(typed(type.dtype.value, ("runs", *type.shape)) for type in types)
     return f"{found}, or {runs} for a sequence"
 
 

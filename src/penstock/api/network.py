@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from penstock.host_program import HostProgram
 from penstock.ir.tensor import Array, Ints
 from penstock.ladder import without_c
 from penstock.pipeline.compilation import Compilation
+from penstock.quoting import each_quoted, typed
 from penstock.reports.accuracy import Accuracy, accuracy
 from penstock.reports.making import model_interface
 from penstock.reports.report import InterfaceTensor, ModelInterface
@@ -58,7 +59,9 @@ class Network:
 
     def __repr__(self) -> str:
         ends = (self.inputs, self.outputs)
-        shown = (", ".join(f"{t.name}: {_written(t, t.shape)}" for t in some) for some in ends)
+        shown = (
+            ", ".join(f"{t.name}: {typed(t.element_type, t.shape)}" for t in some) for some in ends
+        )
         return shortened(f"Network({' -> '.join(shown)})")
 
     @property
@@ -175,7 +178,7 @@ def _by_name(
             "input-013",
             f"{which} is a {type(given).__name__}, must be a dictionary",
             where=which,
-            why=f"the network has {len(names)} {role}s: {_listed(names)}",
+            why=f"the network has {len(names)} {role}s: {each_quoted(names)}",
             help=f"write {{{', '.join(f'{name!r}: ..' for name in names)}}}",
         )
     wrong = [name for name in given if name not in names]
@@ -190,15 +193,11 @@ def _by_name(
             "input-013",
             what,
             where=which,
-            why=f"its {role}s are {_listed(names)}",
+            why=f"its {role}s are {each_quoted(names)}",
             help=(did_you_mean(str(wrong[0]), names) if wrong else "")
             + f"name each array after an {role}",
         )
     return given
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
 
 
 def _array(which: str, name: str, numbers: ArrayLike) -> Array:
@@ -235,13 +234,9 @@ def _axes_before(array: Array, tensor: InterfaceTensor) -> Ints:
         "input-015",
         f'"{tensor.name}" has shape [{written}], must be {list(sample)}, or end with it',
         where=f'x, input "{tensor.name}"',
-        why=f"the input of the network is {_written(tensor, tensor.shape)}",
+        why=f"the input of the network is {typed(tensor.element_type, tensor.shape)}",
         help="pass one sample, or samples stacked along axes before it",
     )
-
-
-def _written(tensor: InterfaceTensor, shape: Ints) -> str:
-    return f"{tensor.element_type}[{','.join(map(str, shape))}]"
 
 
 def _elements(array: Array, tensor: InterfaceTensor, file_type: str) -> Array:

@@ -417,10 +417,9 @@ def _first_name(name: str) -> str:
 
 def _by_label(buffers: list[LiveBuffer], labels: Mapping[str, str]) -> dict[str, int]:
     """Return the total size of the buffers that have the same label, by label."""
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for buffer in buffers:
-        label = labels[buffer.name]
-        found[label] = found.get(label, 0) + buffer.size_bytes
+        found[labels[buffer.name]] += buffer.size_bytes
     return found
 
 

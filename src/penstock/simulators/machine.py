@@ -278,8 +278,8 @@ class Counts:
 
     macs: int = 0
     constant_macs: int = 0
-    read_bytes: dict[str, int] = field(default_factory=dict[str, int])
-    written_bytes: dict[str, int] = field(default_factory=dict[str, int])
+    read_bytes: Counter[str] = field(default_factory=Counter[str])
+    written_bytes: Counter[str] = field(default_factory=Counter[str])
     stripes: dict[str, Counter[Region]] = field(default_factory=dict[str, Counter[Region]])
     windows: dict[str, Counter[Region]] = field(default_factory=dict[str, Counter[Region]])
 
@@ -355,8 +355,12 @@ class Machine:
                 case Invoke(driver):
                     self._queued.complete(driver)
                     self._devices.invoke(command, variables)
+                case Advance():
+                    self._advance(command)
+                case Discard(buffer):
+                    self._queued.free(buffer)
                 case _:
-                    self._execute_simple(command)
+                    raise InternalError("machine-011", f"{command} has no place in this entry")
 
     @contextmanager
     def _submitted(self, command: Command, variables: Variables) -> Generator[None]:
@@ -365,16 +369,6 @@ class Machine:
             self._parts = self._devices.parts(command, {**variables, **self._counters})
         yield
         self._parts = None
-
-    def _execute_simple(self, command: Command) -> None:
-        """Executes a command without loop variables."""
-        match command:
-            case Advance():
-                self._advance(command)
-            case Discard(buffer):
-                self._queued.free(buffer)
-            case _:
-                raise InternalError("machine-011", f"{command} has no place in this entry")
 
     def _call(self, call: Call, variables: Variables) -> None:
         out = rows_region(call.output.type.shape, *computed_rows(call, variables))
@@ -571,9 +565,9 @@ def _filled(call: Call, output: ConcreteOperand) -> tuple[View, ...]:
     return call.prefetches if output.rows[0] == 0 else ()
 
 
-def _add(counts: dict[str, int], memory: str, size: int) -> None:
+def _add(counts: Counter[str], memory: str, size: int) -> None:
     if size:  # a window may lie in padding alone
-        counts[memory] = counts.get(memory, 0) + size
+        counts[memory] += size
 
 
 def _add_region(counts: dict[str, Counter[Region]], operand: ConcreteOperand) -> None:

@@ -24,6 +24,7 @@ from penstock.frontends.onnx.operators import DEQUANTISE, QUANTISE
 from penstock.frontends.reading import Reading, refused_calibration
 from penstock.ir.array_archive import ArchiveError, read_array, read_arrays
 from penstock.ir.tensor import Array
+from penstock.quoting import each_quoted, typed
 
 LOGGER: Final = logging.getLogger("penstock.quantise")
 
@@ -127,8 +128,8 @@ def read_constants(file: File, reading: Reading) -> dict[str, Array]:
         ):
             raise ModelError(
                 "calibration-006",
-                f'"{name}" is {_written(array.dtype.name, array.shape)}, must be '
-                f"{_written(border.dtype, border.shape)}",
+                f'"{name}" is {typed(array.dtype.name, array.shape)}, must be '
+                f"{typed(border.dtype, border.shape)}",
                 where=str(path),
                 help="write an array with the shape and the element type of the input",
             )
@@ -196,10 +197,10 @@ def _fits(shape: Sequence[int], wanted: Sequence[int | str]) -> bool:
 def _misfit(path: Path, array: Array, border: Border) -> ModelError:
     """The error that an array has the wrong element type or shape."""
     shapes = [border.shape, *([border.shape[1:]] if border.shape[:1] == (1,) else [])]
-    accepted = (_written(border.dtype, ("samples", *shape)) for shape in shapes)
+    accepted = (typed(border.dtype, ("samples", *shape)) for shape in shapes)
     return ModelError(
         "calibration-003",
-        f'"{border.name}" is {_written(array.dtype.name, array.shape)}, must be '
+        f'"{border.name}" is {typed(array.dtype.name, array.shape)}, must be '
         + " or ".join(accepted),
         where=str(path),
         why="the samples are inputs of the float model, in its element type",
@@ -217,12 +218,8 @@ def _unusable(path: Path, what: str, why: str) -> ModelError:
     )
 
 
-def _written(dtype: str, shape: Sequence[int | str]) -> str:
-    return f"{dtype}[{','.join(map(str, shape))}]"
-
-
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names) or "no arrays"
+    return each_quoted(names) or "no arrays"
 
 
 # Nodes of which neither input nor output is an activation.

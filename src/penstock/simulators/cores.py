@@ -11,7 +11,6 @@ from penstock.hardware.core_access import Trap
 from penstock.hardware.target import Target
 from penstock.simulators import cortex_m, cortex_m55
 from penstock.simulators.calling import CallOutcome
-from penstock.simulators.cortex_m_timing import CORES
 from penstock.toolchains.command import extra
 from penstock.toolchains.compiler import Compiler
 from penstock.toolchains.cortex_m import MemoryLayout, gcc_cortex_m, zig_cortex_m
@@ -49,10 +48,6 @@ def require_simulator(core: str) -> None:
     else:
         extra("unicorn")
         extra("capstone")
-
-
-def simulated_cores() -> tuple[str, ...]:
-    return (*(core.name for core in CORES), cortex_m55.NAME)
 
 
 # The compiler and the simulator that a target needs, and whether they are installed.

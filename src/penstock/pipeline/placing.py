@@ -489,7 +489,7 @@ def _place_blocks(options: PlaceOptions, blocks: _Blocks) -> Iterable[_Placement
     be in runs."""
     problems, effort = blocks
     if effort.in_runs:
-        return _in_runs(problems, options, effort.useful_bytes)
+        return _in_runs(problems, options)
     if effort.known is None:
         return (
             tuple(
@@ -514,13 +514,10 @@ def _place_blocks(options: PlaceOptions, blocks: _Blocks) -> Iterable[_Placement
     return (tuple(found),)
 
 
-def _in_runs(
-    problems: tuple[_Problem, ...], options: PlaceOptions, useful_bytes: float
-) -> Iterator[_Placements]:
+def _in_runs(problems: tuple[_Problem, ...], options: PlaceOptions) -> Iterator[_Placements]:
     """Yield placements with the rows of each tensor in runs of adjacent rows."""
-    limit = useful_bytes if len(problems) == 1 else math.inf
     every = [
-        placed_in_runs(problem, series, limit)
+        placed_in_runs(problem, series)
         if series
         else iter((place_buffers(problem, options.quick),))
         for _, problem, series in problems

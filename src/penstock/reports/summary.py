@@ -178,7 +178,11 @@ def _mac_note(report: Report) -> str:
     """The multiply-accumulates of the model, and those with constant results, if any."""
     macs = report.macs
     constant = f"; {number(macs.constant)} not executed: constant" if macs.constant else ""
-    recomputed = f"; F {macs.factor:.2f}: some are executed again" if macs.factor > 1 else ""
+    recomputed = (
+        f"; F {macs.factor:.2f}: some are executed again or of added zeros"
+        if macs.factor > 1
+        else ""
+    )
     return f"executed; model {number(macs.model)}{constant}{recomputed}"
 
 

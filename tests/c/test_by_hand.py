@@ -80,7 +80,7 @@ def test_the_core_agrees_with_the_reference_machine(example: Example) -> None:
         assert chip.sections.weights == weight_bytes(example.program)
 
 
-@pytest.mark.parametrize("kind", ["gcc", "clang"])
+@pytest.mark.parametrize("kind", ["gcc", pytest.param("clang", marks=pytest.mark.long)])
 @every_program
 def test_it_compiles_without_a_warning(example: Example, kind: Kind, tmp_path: Path) -> None:
     compiler, folder = compiler_named(kind), unpack(example, tmp_path)

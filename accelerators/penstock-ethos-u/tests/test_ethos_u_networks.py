@@ -77,7 +77,7 @@ def test_a_network_is_bit_exact_on_every_rung(accelerator: str) -> None:
     }
 
 
-@pytest.mark.parametrize("sram", [13_000, 30_000])
+@pytest.mark.parametrize("sram", [13_000, pytest.param(30_000, marks=pytest.mark.long)])
 def test_cascades_run_too(sram: int) -> None:
     """Stripes through rings, at budgets between the least memory and that of whole layers."""
     opened = open_accelerators(("ethos_u55",), HOST)

@@ -56,7 +56,10 @@ def submitted(program: Program) -> list[int]:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("accelerator", ["ethos_u55:macs=64", "ethos_u65_256"])
+@pytest.mark.parametrize(
+    "accelerator",
+    ["ethos_u55:macs=64", pytest.param("ethos_u65_256", marks=pytest.mark.long)],
+)
 def test_a_network_on_the_npu_is_one_submission_at_every_point(
     network: str, accelerator: str
 ) -> None:

@@ -60,7 +60,7 @@ def test_a_network_runs_bit_exactly_in_the_machine_and_in_c(config: str) -> None
     assert climbed("zoo:lenet5", config) == {"machine": 0, "host": 0}
 
 
-@pytest.mark.parametrize("sram", [18_500, 28_000])
+@pytest.mark.parametrize("sram", [18_500, pytest.param(28_000, marks=pytest.mark.long)])
 def test_cascades_run_on_it_too(sram: int) -> None:
     """Stripes through rings, at budgets between the least memory and that of whole layers."""
     nvdla = Nvdla().accelerator({}, HOST)

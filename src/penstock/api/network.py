@@ -12,7 +12,7 @@ from penstock.brief import shortened
 from penstock.errors import UnsupportedError, UsageError, did_you_mean
 from penstock.frozen import frozen
 from penstock.host_program import HostProgram
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 from penstock.ladder import without_c
 from penstock.pipeline.compilation import Compilation
 from penstock.quoting import each_quoted, typed
@@ -135,7 +135,7 @@ class Network:
         }
         return found, len(leading)
 
-    def _leading(self, arrays: Mapping[str, Array], sequence: bool) -> Ints:
+    def _leading(self, arrays: Mapping[str, Array], sequence: bool) -> tuple[int, ...]:
         """The extents before the shape of a sample, which are equal for all inputs."""
         found = {t.name: _axes_before(arrays[t.name], t) for t in self.inputs}
         (first, leading), *others = found.items()
@@ -220,11 +220,11 @@ def _no_array(which: str, name: str, why: str) -> UsageError:
     )
 
 
-def _sample_shape(tensor: InterfaceTensor) -> Ints:
+def _sample_shape(tensor: InterfaceTensor) -> tuple[int, ...]:
     return tensor.shape[1:] if tensor.shape[:1] == (1,) else tensor.shape
 
 
-def _axes_before(array: Array, tensor: InterfaceTensor) -> Ints:
+def _axes_before(array: Array, tensor: InterfaceTensor) -> tuple[int, ...]:
     sample = _sample_shape(tensor)
     before = array.ndim - len(sample)
     if before >= 0 and array.shape[before:] == sample:

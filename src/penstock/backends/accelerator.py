@@ -21,7 +21,6 @@ from penstock.hardware.target import MemoryRegion, Target, resized
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import Kernel
-from penstock.ir.tensor import Ints
 from penstock.program.program import Command, Driver, Parts, Program
 from penstock.scheduling.model.parts import CpuFallback as CpuFallback
 from penstock.tiling.nest import Tiler
@@ -171,7 +170,7 @@ class RegionNumbers:
     memories: the numbers of the writable memories, in the order of the target."""
 
     constants: int
-    memories: Ints
+    memories: tuple[int, ...]
 
 
 @frozen
@@ -186,7 +185,7 @@ class JoinedStreams:
         the offset at which the part of each call ends, and what `submit` receives after the size.
     """
 
-    encoder: Callable[..., tuple[bytes, Ints]]
+    encoder: Callable[..., tuple[bytes, tuple[int, ...]]]
     parts: Parts
 
 

@@ -17,7 +17,6 @@ from itertools import pairwise
 from penstock.backends.kernel_call import KernelCall
 from penstock.backends.scratchpad_tile import ScratchpadTile, Span, is_flat
 from penstock.errors import BackendError
-from penstock.ir.tensor import Ints
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import Command, Loop
 from penstock.tiling.layer import Dimension, Layer, LayerOperand
@@ -195,7 +194,7 @@ class CallTiles:
         self,
         operand: LayerOperand,
         base: Expr,
-        room: Ints,
+        room: tuple[int, ...],
         region: tuple[Span, ...],
         level: int,
     ) -> ScratchpadTile:
@@ -323,7 +322,7 @@ class CallTiles:
                 number = number * len(self.tiling.tiles[name]) + index
         return number
 
-    def _room(self, k: int) -> Ints:
+    def _room(self, k: int) -> tuple[int, ...]:
         # Along the last dimension, the number is rounded up to the alignment of the scratchpad.
         operand, depth = self.tiling.layer.operands[k], self.tiling.depths[k]
         room = [self._extent(d, self.tiling.order[:depth]) for d in operand.dimensions]
@@ -336,7 +335,7 @@ class CallTiles:
         tiles = self.tiling.tiles[d.axis] if d.axis in tiled_axes else ((0, axis.extent),)
         return max(upper - lower for lower, upper in map(d.needs, tiles))
 
-    def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> Ints:
+    def _pitches(self, operand: LayerOperand, room: Sequence[int]) -> tuple[int, ...]:
         """The distance in bytes between consecutive elements of a tile along each dimension."""
         # If the output tile holds partial sums, a pixel occupies as many bytes as the partial sums
         # of all its channels.  The elements that result from the complete sums are stored at the
@@ -351,7 +350,7 @@ class CallTiles:
         return tuple(pitches)
 
 
-def _entry(table: Ints, index: Expr) -> Expr:
+def _entry(table: tuple[int, ...], index: Expr) -> Expr:
     """Return `table[index]`: a number if `index` is a number, otherwise an expression."""
     return table[index] if isinstance(index, int) else TableEntry(table, index)
 

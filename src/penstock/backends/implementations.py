@@ -42,7 +42,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.element_types import int8_types
 from penstock.ir.graph import Node
 from penstock.ir.op import ConstantPrefetch, Kernel, Table, Workspace
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 from penstock.program.program import Command
 
 
@@ -223,7 +223,7 @@ class _BoundImplementation:
         size_bytes, cycles = map(plain_number, (found.size_bytes, found.cycles))
         return replace(found, size_bytes=size_bytes, cycles=cycles)
 
-    def folded(self) -> Ints:
+    def folded(self) -> tuple[int, ...]:
         """The indices of the composite's inputs that no command reads."""
         # They are constants of the main operator whose elements are contained in tables.
         if isinstance(self.offloaded.main.op, Composite):
@@ -241,7 +241,7 @@ class _BoundImplementation:
             found.append(self.offloaded.composite.inputs.index(inputs[k].name))
         return tuple(found)
 
-    def _folded_inside(self) -> Ints:
+    def _folded_inside(self) -> tuple[int, ...]:
         """The result of `folded` for a composite that itself contains composites."""
         # It contains the indices of the inputs whose elements are in tables of the kernels chosen
         # for these inner composites, so that no command reads the inputs.

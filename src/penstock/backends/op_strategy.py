@@ -19,7 +19,7 @@ from penstock.hardware.target import Target
 from penstock.ir.breakdown import Breakdown, Filling, PlacedCall
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.op import ConstantPrefetch
-from penstock.ir.tensor import Array, Ints, TensorType
+from penstock.ir.tensor import Array, TensorType
 from penstock.tiling.least_traffic import LoopOrder
 from penstock.tiling.nest import TILER_METHODS, Tiler
 
@@ -176,7 +176,7 @@ class DescribedImplementation:
     tables: Mapping[str, Array] | TablesFunction
     by_rows: bool
     scratch_bytes: int | ScratchFunction
-    folded: Ints
+    folded: tuple[int, ...]
     alignment_bytes: int
     prefetch: PrefetchFunction | None
     placed_cost: PlacedCostFunction | None = None

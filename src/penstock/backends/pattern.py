@@ -38,7 +38,7 @@ from penstock.backends.operator_names import (
 )
 from penstock.errors import BackendError, did_you_mean
 from penstock.frozen import frozen
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.ops.registry import operators
 
 # Conditions of patterns on tensors: element types, shapes, and the elements of constants.
@@ -114,7 +114,7 @@ def extents(shape: Sequence[Extent]) -> tuple[Extent, ...]:
     return tuple(shape)
 
 
-def shape_problem(wanted: Sequence[Extent], found: Ints) -> str:
+def shape_problem(wanted: Sequence[Extent], found: tuple[int, ...]) -> str:
     """Return why a shape does not have the wanted extents; "" if it has.
 
     >>> shape_problem((1, None), (2, 3)), shape_problem((1, None), (1, 3))

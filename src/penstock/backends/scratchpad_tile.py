@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from penstock.backends.kernel_call import Operand
-from penstock.ir.tensor import Ints
 from penstock.program.expr import Expr, Var
 from penstock.program.program import Address, Command, Loop
 from penstock.tiling.layer import Dimension, LayerOperand
@@ -73,8 +72,8 @@ class ScratchpadTile:
 
     operand: LayerOperand
     base: Expr
-    room: Ints
-    pitches: Ints
+    room: tuple[int, ...]
+    pitches: tuple[int, ...]
     region: tuple[Span, ...]
     box: tuple[Span, ...]
     padding: tuple[Expr, ...]
@@ -126,7 +125,7 @@ class ScratchpadTile:
             memory = memory.address
         return self._pieces(memory, self.base, range(rank), command)
 
-    def _has_rows_of(self, shape: Ints, outer: int) -> bool:
+    def _has_rows_of(self, shape: tuple[int, ...], outer: int) -> bool:
         """Whether row r of a tensor in memory is row r of the tile's tensor.
 
         The tensor in memory may have rows that the layer does not read, if it is a single image.

@@ -33,7 +33,7 @@ from penstock.errors import BackendError, InternalError, PenstockError
 from penstock.frozen import frozen
 from penstock.ir.graph import free_name
 from penstock.ir.op import row_count
-from penstock.ir.tensor import Data, DType, Ints, TensorType
+from penstock.ir.tensor import Data, DType, TensorType
 from penstock.memory.problem import round_up
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
 from penstock.program.program import (
@@ -130,7 +130,7 @@ class StreamCommand:
     record: object = None
 
     @property
-    def numbers(self) -> Ints:
+    def numbers(self) -> tuple[int, ...]:
         """The arguments that are integers, in order."""
         return tuple(n for n in self.arguments if isinstance(n, int))
 
@@ -196,7 +196,7 @@ class RowsAndOffsets(NamedTuple):
 
     first: int
     end: int
-    offsets: Ints
+    offsets: tuple[int, ...]
 
     def variables(self, offsets: Sequence[Var]) -> Mapping[str, int]:
         """Return the values of the variables in the step's body for this call, by name.
@@ -243,7 +243,7 @@ def stream_index(calls: Sequence[RowsAndOffsets], offsets: Sequence[Var], rows: 
 def _distinguishing(
     index: Expr,
     count: int,
-    every: Sequence[Ints],
+    every: Sequence[tuple[int, ...]],
     variables: Sequence[Var],
     is_unique: Callable[[Expr], bool],
 ) -> Expr:
@@ -656,8 +656,8 @@ class _Streams:
 
     raw: bytes
     index: Expr
-    begin: Ints
-    size: Ints
+    begin: tuple[int, ...]
+    size: tuple[int, ...]
     arguments: tuple[Argument, ...]
 
     @staticmethod
@@ -704,8 +704,8 @@ class _JoinedStreams:
 
     raw: bytes
     number: Expr
-    begin: Ints
-    ends: tuple[Ints, ...]
+    begin: tuple[int, ...]
+    ends: tuple[tuple[int, ...], ...]
     arguments: tuple[Argument, ...]
 
     @staticmethod
@@ -724,10 +724,10 @@ class _JoinedStreams:
             return len({evaluate(number, one) for one in around}) == len(distinct)
 
         number = _distinguishing(0, 1, [*distinct], tuple(map(Var, names)), is_unique)
-        found: dict[int, tuple[int, Ints]] = {}
+        found: dict[int, tuple[int, tuple[int, ...]]] = {}
         raw, resolved = b"", _CallResolver(bases)
         for values, calls in distinct.items():
-            stream, ends = b"", Ints()
+            stream, ends = b"", tuple[int, ...]()
             if calls:
                 where = f'{engine}, "{calls[0][0].output.tensor}" and what follows'
                 commands = [resolved.commands(*call) for call in calls]

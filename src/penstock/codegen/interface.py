@@ -7,7 +7,7 @@ from penstock.codegen.c_functions import view_text
 from penstock.codegen.names import Names
 from penstock.frozen import frozen
 from penstock.ir.op import row_count
-from penstock.ir.tensor import DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.program.program import Kind, Memory, Program, View
 from penstock.program.steps import lives, steps, streams
 
@@ -118,7 +118,7 @@ class Port:
     name: PREFIX_input, PREFIX_input_1, ..; macros and functions of the port begin with it."""
 
     name: str
-    shape: Ints
+    shape: tuple[int, ...]
     elements: Elements
     function: str
     c_type: str

@@ -10,7 +10,7 @@ from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.frozen import frozen
 from penstock.ir.op import COLUMNS
-from penstock.ir.tensor import Ints, TensorType
+from penstock.ir.tensor import TensorType
 from penstock.program.expr import Expr, evaluate
 from penstock.program.program import Call, Program
 from penstock.program.steps import as_step, steps, submitted_steps, unrolled_calls
@@ -66,7 +66,7 @@ def trace_bytes(program: Program) -> int:
     return max(1, sum(t.type.size_bytes for t in traced(program)))
 
 
-def first_columns(program: Program) -> Mapping[int, Ints]:
+def first_columns(program: Program) -> Mapping[int, tuple[int, ...]]:
     """The first columns that each step in bands computes, by step number: those of its first calls;
     further calls repeat them in this order."""
     numbers = steps(program)
@@ -81,7 +81,7 @@ def first_columns(program: Program) -> Mapping[int, Ints]:
     return {number: _period(columns) for number, columns in found.items()}
 
 
-def _period(sequence: Sequence[int]) -> Ints:
+def _period(sequence: Sequence[int]) -> tuple[int, ...]:
     """The shortest sequence of which this one consists, repeated.
 
     >>> _period([0, 2, 0, 2]), _period([3, 3]), _period([1, 2, 1])

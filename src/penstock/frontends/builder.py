@@ -28,7 +28,7 @@ from penstock.frontends.calibrated_graph import (
 from penstock.frontends.calibration import quantisation as one_quantisation
 from penstock.ir.graph import Graph, Value, Values
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.lookup import Numerics
 from penstock.opkit.sliding import Window
@@ -65,7 +65,7 @@ def windows(
     return rows, columns
 
 
-def image(graph: CalibratedGraph, x: Value) -> Ints:
+def image(graph: CalibratedGraph, x: Value) -> tuple[int, ...]:
     """The shape (N, H, W, C) of x.  Raises UsageError for another rank."""
     if x.rank != 4:
         raise graph.usage(f"input has shape {list(x.shape)}, its rank must be 4")

@@ -23,7 +23,6 @@ from penstock.ir.tensor import (
     Array,
     Data,
     DType,
-    Ints,
     Quantisation,
     Region,
     TensorType,
@@ -226,7 +225,7 @@ class WeightedLayer:
 
     op: Layer
     activation: Activation
-    shape: Ints
+    shape: tuple[int, ...]
     axis: int
     per_channel: bool
 

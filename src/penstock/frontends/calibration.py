@@ -20,7 +20,7 @@ from statistics import NormalDist
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.tensor import Array, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, DType, Quantisation, TensorType
 from penstock.opkit.activation import Activation
 
 # SeededRandom: random numbers that are identical on all machines and NumPy releases.
@@ -51,11 +51,11 @@ class SeededRandom:
         """`count` real numbers, uniform in [lower, upper)."""
         return lower + (upper - lower) * (self.words(count) / 2.0**16)
 
-    def weights(self, shape: Ints) -> Array:
+    def weights(self, shape: tuple[int, ...]) -> Array:
         """int8 weights, normally distributed, clipped to [-127, 127]."""
         return weight_table()[self.words(math.prod(shape))].reshape(shape)
 
-    def activations(self, shape: Ints) -> Array:
+    def activations(self, shape: tuple[int, ...]) -> Array:
         """An int8 calibration input: bands of `PATCH` rows alternate between uniform noise and
         uniform patches, because layers respond differently to the two."""
         noise = (self.words(math.prod(shape)) >> 8).astype(np.uint8).view(np.int8).reshape(shape)

@@ -24,7 +24,7 @@ from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode, ForeignSubgraph, Made
 from penstock.ir.graph import Value, Values
 from penstock.ir.op import Site
-from penstock.ir.tensor import Array, Data, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Data, Region, TensorType
 from penstock.ops.registry import foreign_names
 
 # Names of the operators that are replaced, and of the attributes that name their subgraphs.
@@ -291,11 +291,11 @@ def with_known_shapes(node: ForeignNode) -> ForeignNode:
     return node
 
 
-def _inferred(made: Sequence[Made]) -> dict[str, Ints]:
+def _inferred(made: Sequence[Made]) -> dict[str, tuple[int, ...]]:
     """The shapes of the nodes' results, by name.
 
     A reshape to a stated shape that does not fit keeps the shape before it."""
-    known: dict[str, Ints] = {}
+    known: dict[str, tuple[int, ...]] = {}
 
     def current(step: Made) -> tuple[TensorType, ...]:
         return tuple(x.type.with_shape(known.get(x.name, x.shape)) for x in step.inputs)

@@ -26,7 +26,7 @@ from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.ir.foreign import Attribute, ForeignModel, ForeignNode, ForeignSubgraph
 from penstock.ir.graph import Value
-from penstock.ir.tensor import FILE_TYPES, Data, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Data, DType, Quantisation, TensorType
 from penstock.limits import ENTRY_BYTES, NODE_BYTES, take
 
 
@@ -214,7 +214,7 @@ def _damaged(name: str, why: str) -> ModelError:
     )
 
 
-def _widened(name: str, shape: Ints, halves: Data) -> Value:
+def _widened(name: str, shape: tuple[int, ...], halves: Data) -> Value:
     """A constant of float16, as float32."""
     elements = halves.array(TensorType(shape, DType.INT16)).view(np.float16)
     return Value.constant(name, elements.astype(np.float32))
@@ -398,7 +398,7 @@ class _Reader:
         )
 
     def _quantisation(
-        self, tensor: Any, shape: Ints, name: str, place: tuple[int, int]
+        self, tensor: Any, shape: tuple[int, ...], name: str, place: tuple[int, int]
     ) -> Quantisation | None:
         q = tensor.Quantization()
         if q is None:

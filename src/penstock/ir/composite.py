@@ -18,7 +18,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.graph import Node, Value
 from penstock.ir.op import Croppable, Kernel, OperatorDefaults, Site, Work
 from penstock.ir.operator_facts import StatedAttribute
-from penstock.ir.tensor import Array, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Region, TensorType
 
 # The name of a composite whose nodes are composites: layers that run as a group, tile by tile.
 FUSED = "fused"
@@ -127,7 +127,7 @@ class Composite(Brief, OperatorDefaults):
         assert self.chosen is not None, f"{self.name} has no implementation yet"
         return self.chosen
 
-    def in_place(self, site: Site) -> Ints:
+    def in_place(self, site: Site) -> tuple[int, ...]:
         """No input: an accelerator may read and write in any order."""
         del site
         return ()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, Data, Ints, TensorType
+from penstock.ir.tensor import Array, Data, TensorType
 
 _Item = TypeVar("_Item")
 
@@ -47,7 +47,7 @@ class ExchangedAxis:
         return replace(op, axis=exchanged_axis(op.axis, rank))
 
 
-def is_image(shape: Ints) -> bool:
+def is_image(shape: tuple[int, ...]) -> bool:
     """Whether a tensor is an image: (H, W, C) or (1, H, W, C).
 
     >>> is_image((7, 5, 3)), is_image((1, 7, 5, 3)), is_image((2, 7, 5, 3)), is_image((5, 3))
@@ -74,7 +74,7 @@ def exchanged_entries(entries: tuple[_Item, ...]) -> tuple[_Item, ...]:
     return (*entries[:-3], entries[-2], entries[-3], entries[-1])
 
 
-def exchanged_shape(shape: Ints) -> Ints:
+def exchanged_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of an exchanged operand: an image, weights (O, K, L, C), or values (C).
 
     >>> exchanged_shape((1, 5, 7, 3)), exchanged_shape((3,))

@@ -12,7 +12,7 @@ from penstock.errors import ComputedError, ModelError, UnsupportedError
 from penstock.frozen import frozen
 from penstock.ir.graph import Value, Values
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 
 MALFORMED = "convert the model again; if another runtime accepts this file, please report it"
 EXPORT_FOR_INFERENCE = "export the model for inference; in torch, after model.eval()"
@@ -38,7 +38,7 @@ class ForeignNode:
     inputs: tuple[Value | None, ...]
     outputs: Values
     attributes: Mapping[str, Attribute]
-    handles: Ints = ()
+    handles: tuple[int, ...] = ()
     variables: Mapping[int, Value] = field(default_factory=dict)
     unsigned: bool = False
     open: frozenset[int] = frozenset()
@@ -153,7 +153,7 @@ class ForeignNode:
             raise self.computed(f'input {k} "{value.name}" is computed')
         return value.array
 
-    def constant_ints(self, k: int) -> Ints:
+    def constant_ints(self, k: int) -> tuple[int, ...]:
         """Elements of input k, a flat tuple.  Raises UnsupportedError unless constant integers."""
         array = self.constant(k)
         if array.dtype.kind not in "iu":

@@ -14,7 +14,7 @@ from penstock.brief import Brief
 from penstock.errors import ModelError
 from penstock.frozen import frozen
 from penstock.ir.op import Op, Site, Work, row_axis, row_count
-from penstock.ir.tensor import Array, Data, DType, Ints, Quantisation, Region, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, Region, TensorType
 
 
 @frozen(repr=False)
@@ -37,7 +37,7 @@ class Value(Brief):
         return Value(name, type, Data.of(elements))
 
     @property
-    def shape(self) -> Ints:
+    def shape(self) -> tuple[int, ...]:
         return self.type.shape
 
     @property
@@ -94,7 +94,7 @@ def result_of(op: Op, inputs: Sequence[Value]) -> TensorType:
     return op.result_type(tuple(value.type for value in inputs))
 
 
-def computes(op: Op, inputs: Iterable[TensorType], shape: Ints) -> bool:
+def computes(op: Op, inputs: Iterable[TensorType], shape: tuple[int, ...]) -> bool:
     """Whether an operator on inputs of these types has an output of that shape."""
     try:
         return op.result_type(tuple(inputs)).shape == shape
@@ -239,7 +239,7 @@ class Graph(Brief):
     nodes: tuple[Node, ...]
     states: tuple[State, ...] = ()
     queues: tuple[Queue, ...] = ()
-    orders: tuple[tuple[str, Ints], ...] = ()
+    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def kept(self) -> tuple[Value, ...]:

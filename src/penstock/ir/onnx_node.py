@@ -14,7 +14,7 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import MALFORMED, ForeignNode, Made
 from penstock.ir.graph import Value, result_of
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, Quantisation, TensorType
 
 
 @frozen
@@ -28,12 +28,12 @@ class OnnxNode(ForeignNode):
     `assumed`: real constants may be quantised to int8 with any loss (`--assume-int8`).
     """
 
-    order: Ints = ()
+    order: tuple[int, ...] = ()
     columns: Array | None = field(default=None, compare=False)
     opset: int = 13
     assumed: bool = False
 
-    def integers(self, attribute: str, default: Ints = ()) -> Ints:
+    def integers(self, attribute: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
         """An attribute that is a list of integers.  Raises ModelError for another type."""
         value = self.attributes.get(attribute, default)
         if isinstance(value, tuple):
@@ -58,7 +58,7 @@ class OnnxNode(ForeignNode):
                 return found
         raise self._wrong(attribute, value, "strings")
 
-    def listed(self, attribute: str, k: int) -> Ints | None:
+    def listed(self, attribute: str, k: int) -> tuple[int, ...] | None:
         """Integers that are an attribute in old opsets and constant input k in new ones; None if
         absent."""
         if attribute in self.attributes:

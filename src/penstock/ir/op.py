@@ -19,7 +19,7 @@ from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.breakdown import Breakdown, FilledCost, PlacedCall, PlacedCost
 from penstock.ir.operator_facts import OnnxName, RelayName, StatedAttribute, stated_fields
-from penstock.ir.tensor import Array, Data, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 
 Types = tuple[TensorType, ...]
 Arrays = tuple[Array, ...]
@@ -182,7 +182,7 @@ class Kernel:
     params: Params = ()
     tables: Tables = ()
     constants: tuple[tuple[int, str], ...] = ()
-    folded: Ints = ()
+    folded: tuple[int, ...] = ()
     scratch_bytes: int = 0
     scattered_scratch_bytes: int = 0
     placed_scratch: Callable[[PlacedCall], int] | None = None
@@ -192,7 +192,7 @@ class Kernel:
     by_columns: bool = False
     recurrent: bool = False
     accumulates: bool = False
-    whole_in_place: Ints = ()
+    whole_in_place: tuple[int, ...] = ()
     body: Callable[..., Any] | None = None
     cycles: Callable[[int, tuple[str, ...]], float | Breakdown] | None = None
     traffic: Callable[[int, int], Mapping[str, int]] | None = None
@@ -206,7 +206,7 @@ class Kernel:
     placed: PlacedCost | None = None
     filled: FilledCost | None = None
     even_rows: bool = False
-    constant_channels: Ints = ()
+    constant_channels: tuple[int, ...] = ()
     skips_constant: bool = False
     then: Kernel | None = None
 
@@ -330,7 +330,7 @@ class Op(Protocol):
         """The portable C kernel that runs this operator."""
         ...
 
-    def in_place(self, site: Site) -> Ints:
+    def in_place(self, site: Site) -> tuple[int, ...]:
         """Indices of the inputs that the output may overwrite.
 
         Element i of the output depends on no element of such an input but element i."""
@@ -364,7 +364,7 @@ class OperatorDefaults(Op):
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, out.elements)
 
-    def in_place(self, site: Site) -> Ints:
+    def in_place(self, site: Site) -> tuple[int, ...]:
         return ()
 
 
@@ -423,7 +423,7 @@ def row_before(out: Region) -> Region:
 MOST_ROWS = 2**15
 
 
-def image_rows(shape: Ints) -> int:
+def image_rows(shape: tuple[int, ...]) -> int:
     """Number of rows of an image: of all rows with the same indices along the axes before theirs.
 
     >>> image_rows((4, 49, 10, 8)), image_rows((4, 32)), image_rows((7,))
@@ -432,7 +432,7 @@ def image_rows(shape: Ints) -> int:
     return shape[row_axis(len(shape))] if len(shape) > 1 else 1
 
 
-def rows_region(shape: Ints, lower: int, upper: int) -> Region:
+def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
     """Rows [lower, upper) of a tensor, which are all rows or some of one image.
 
     >>> rows_region((2, 5, 4, 3), 7, 9).intervals
@@ -453,7 +453,7 @@ def rows_region(shape: Ints, lower: int, upper: int) -> Region:
     return region
 
 
-def row_count(shape: Ints) -> int:
+def row_count(shape: tuple[int, ...]) -> int:
     """Number of rows of a tensor.
 
     >>> row_count((1, 49, 10, 8)), row_count((4, 32)), row_count((7,))

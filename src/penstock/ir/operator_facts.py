@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 
 from penstock.frozen import frozen
-from penstock.ir.tensor import Ints, Quantisation
+from penstock.ir.tensor import Quantisation
 
 # StatedAttribute: an attribute of an operator, as reports state it.
 
@@ -97,7 +97,7 @@ class OnnxName:
     axes: AxisOrder
     carries: bool | Callable[[Mapping[str, object]], bool] = False
     fixed: Quantisation | None = None
-    real_inputs: Ints = ()
+    real_inputs: tuple[int, ...] = ()
     floats: bool = False
     integers: bool = False
     plain: bool = False

@@ -18,9 +18,6 @@ from penstock.brief import Brief
 from penstock.frozen import frozen
 
 Array = NDArray[Any]
-Ints = tuple[int, ...]
-"""Integers of axes, such as a shape or an order."""
-
 Interval = tuple[int, int]
 
 
@@ -32,11 +29,11 @@ class Region:
     (4, 3)
     """
 
-    lower: Ints
-    upper: Ints
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
 
     @staticmethod
-    def whole(shape: Ints) -> Region:
+    def whole(shape: tuple[int, ...]) -> Region:
         return Region((0,) * len(shape), shape)
 
     @staticmethod
@@ -49,7 +46,7 @@ class Region:
         return tuple(zip(self.lower, self.upper, strict=True))
 
     @property
-    def shape(self) -> Ints:
+    def shape(self) -> tuple[int, ...]:
         return tuple(max(0, upper - lower) for lower, upper in self.intervals)
 
     @property
@@ -80,7 +77,7 @@ class Region:
     def contains(self, other: Region) -> bool:
         return other.empty or self.meet(other) == other
 
-    def shift(self, offset: Ints) -> Region:
+    def shift(self, offset: tuple[int, ...]) -> Region:
         return Region(
             tuple(a + b for a, b in zip(self.lower, offset, strict=True)),
             tuple(a + b for a, b in zip(self.upper, offset, strict=True)),
@@ -135,7 +132,7 @@ class Quantisation:
     """Scales and zero points: one of each, or one per index along `axis`."""
 
     scales: tuple[float, ...]
-    zero_points: Ints
+    zero_points: tuple[int, ...]
     axis: int | None = None
 
     def of_region(self, region: Region) -> Quantisation:
@@ -161,7 +158,7 @@ class ChannelBlocks:
 class TensorType:
     """Shape, element type, quantisation (None: plain numbers) and layout (None: row-major)."""
 
-    shape: Ints
+    shape: tuple[int, ...]
     dtype: DType
     quantisation: Quantisation | None = None
     layout: ChannelBlocks | None = None
@@ -188,7 +185,7 @@ class TensorType:
         """The zero point of a per-tensor quantised tensor; 0 without quantisation."""
         return self.quantisation.zero_points[0] if self.quantisation else 0
 
-    def with_shape(self, shape: Ints) -> TensorType:
+    def with_shape(self, shape: tuple[int, ...]) -> TensorType:
         """The type of a row-major tensor of another shape, otherwise alike."""
         return TensorType(shape, self.dtype, self.quantisation)
 

@@ -21,7 +21,7 @@ from penstock.ir.op import (
     Work,
     row_count,
 )
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.kernels import members
 
@@ -51,7 +51,7 @@ class FollowingAxes(OperatorDefaults):
         )
 
 
-def followed(shape: Ints, sources: Sources, out: Region) -> Region:
+def followed(shape: tuple[int, ...], sources: Sources, out: Region) -> Region:
     """The region of an input of `shape` that region `out` reads; empty if that is."""
     return Region.of(
         *(
@@ -61,7 +61,7 @@ def followed(shape: Ints, sources: Sources, out: Region) -> Region:
     )
 
 
-def followed_affine(shape: Ints, sources: Sources, rank: int) -> Affine:
+def followed_affine(shape: tuple[int, ...], sources: Sources, rank: int) -> Affine:
     """Affine form of `followed` for outputs of a rank."""
     rows = tuple(
         (*(int(source == axis) for axis in range(rank)), extent if source is None else 0)

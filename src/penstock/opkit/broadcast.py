@@ -31,7 +31,7 @@ from penstock.ir.op import (
     Types,
     row_count,
 )
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.activation import FINITE, Limits
 from penstock.opkit.checks import (
     require,
@@ -46,7 +46,7 @@ RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""
 
 
-def result_shape(inputs: Types) -> Ints:
+def result_shape(inputs: Types) -> tuple[int, ...]:
     """The shape to which all inputs broadcast.  Raises ModelError if they do not."""
     shapes = tuple(x.shape for x in inputs)
     shape = _broadcast(shapes)
@@ -64,7 +64,7 @@ def result_shape(inputs: Types) -> Ints:
     return shape
 
 
-def _broadcast(shapes: tuple[Ints, ...]) -> Ints:
+def _broadcast(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
     """The shape to which all shapes broadcast.  Raises ModelError if they do not."""
     try:
         shape = np.broadcast_shapes(*shapes)
@@ -85,11 +85,11 @@ class MergedAxes:
     `repeated`: their shapes before axes are merged: as in the model, or that of the result for
         operands that must first be repeated."""
 
-    shapes: tuple[Ints, ...]
-    repeated: tuple[Ints, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    repeated: tuple[tuple[int, ...], ...]
 
 
-def with_merged_axes(shapes: tuple[Ints, ...]) -> MergedAxes:
+def with_merged_axes(shapes: tuple[tuple[int, ...], ...]) -> MergedAxes:
     """Merges neighbouring axes along which the same operands are broadcast, from the first on.
 
     Raises ModelError if the shapes do not broadcast.
@@ -107,7 +107,9 @@ def with_merged_axes(shapes: tuple[Ints, ...]) -> MergedAxes:
     return MergedAxes(_merged(every, whole), every)
 
 
-def _merged(shapes: tuple[Ints, ...], whole: Ints) -> tuple[Ints, ...]:
+def _merged(
+    shapes: tuple[tuple[int, ...], ...], whole: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...]:
     """The shapes, with leading axes of extent 1 up to the rank of the result, and axes merged."""
     extents = [(1,) * (len(whole) - len(shape)) + shape for shape in shapes]
     axes = list(zip(*extents, strict=True))
@@ -121,7 +123,7 @@ def _merged(shapes: tuple[Ints, ...], whole: Ints) -> tuple[Ints, ...]:
     return tuple(zip(*axes, strict=True))
 
 
-def _stretched(extents: Ints) -> tuple[bool, ...]:
+def _stretched(extents: tuple[int, ...]) -> tuple[bool, ...]:
     return tuple(extent < max(extents) for extent in extents)
 
 
@@ -149,7 +151,7 @@ def needs(x: TensorType, out: Region) -> Region:
 
 def affine(x: TensorType, out: TensorType) -> Affine:
     """Affine form of `needs`; broadcast axes are constant."""
-    rows: list[Ints] = []
+    rows: list[tuple[int, ...]] = []
     for axis, extent in enumerate(x.shape):
         stretched = extent == 1 and out.shape[axis + out.rank - x.rank] != 1
         row = [0] * (out.rank + 1)
@@ -180,7 +182,7 @@ def input_scalings(*scalings: tuple[int, int]) -> Params:
     return (*multipliers, *((f"shift{k}", shift) for k, (_, shift) in enumerate(scalings)))
 
 
-def in_place(site: Site) -> Ints:
+def in_place(site: Site) -> tuple[int, ...]:
     """Inputs that are not broadcast and have the output's element size."""
     return tuple(
         k
@@ -213,7 +215,7 @@ def width(site: Site) -> Params:
     return (("width", site.output.elements // row_count(site.output.shape)),)
 
 
-def extended(shape: Ints) -> Ints:
+def extended(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape extended to rank 4 with axes of extent 1 such that rows are preserved.
 
     >>> extended((9, 8)), extended((5, 9, 8))
@@ -244,7 +246,7 @@ class Elementwise(OperatorDefaults):
     def cropped(self, site: Site, out: Region) -> Self:
         return self
 
-    def in_place(self, site: Site) -> Ints:
+    def in_place(self, site: Site) -> tuple[int, ...]:
         return in_place(site)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import ModelError, UnsupportedError
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.op import Types
-from penstock.ir.tensor import DType, Ints, TensorType
+from penstock.ir.tensor import DType, TensorType
 
 LEAST_SCALE, LARGEST_SCALE = 2.0**-40, 2.0**122
 """Products of a few of the smallest scales do not vanish in single precision.  Converters give
@@ -31,7 +31,7 @@ def require_count(inputs: Types, count: int, role: str) -> Types:
     return inputs
 
 
-def require_elements(shape: Ints, role: str) -> None:
+def require_elements(shape: tuple[int, ...], role: str) -> None:
     """Raises UnsupportedError unless a tensor of this shape has elements."""
     if 0 in shape:
         raise UnsupportedError(
@@ -49,7 +49,7 @@ def require_rank(type: TensorType, role: str, *ranks: int) -> None:
     require(type.rank in ranks, f"{role} has shape {list(type.shape)}, its rank must be {allowed}")
 
 
-def image_shape(shape: Ints) -> tuple[int, int, int, int]:
+def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     """Return the shape of an input of rank 4.  Raises ModelError for others."""
     require(len(shape) == 4, f"input has shape {list(shape)}, its rank must be 4")
     return shape[0], shape[1], shape[2], shape[3]
@@ -129,7 +129,9 @@ def require_one_quantisation(types: Types, role: str) -> None:
         )
 
 
-def constant_paddings(node: ForeignNode, k: int, rank: int) -> tuple[Ints, Ints]:
+def constant_paddings(
+    node: ForeignNode, k: int, rank: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(before, after) of each of `rank` axes, from constant input k of shape (rank, 2)."""
     values = node.constant_ints(k)
     require(len(values) == 2 * rank, f"input {k} has {len(values)} elements, must have {2 * rank}")
@@ -146,7 +148,7 @@ def resolved_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def constant_axes(node: ForeignNode, k: int, rank: int) -> Ints:
+def constant_axes(node: ForeignNode, k: int, rank: int) -> tuple[int, ...]:
     """Axes listed by constant input k, in ascending order without duplicates."""
     return tuple(sorted({resolved_axis(axis, rank) for axis in node.constant_ints(k)}))
 

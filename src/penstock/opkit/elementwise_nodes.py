@@ -10,7 +10,7 @@ import numpy as np
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.op import Op
-from penstock.ir.tensor import Data, DType, Ints
+from penstock.ir.tensor import Data, DType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Plain, require_output
 from penstock.opkit.checks import require_dtype
@@ -62,7 +62,7 @@ def of_merged_axes(op: Op, operands: Values, output: Value) -> Iterator[Made]:
     yield from with_shape(op, tuple(values), shape, output)
 
 
-def _repeated(x: Value, shape: Ints, name: str) -> tuple[Value, tuple[Made, ...]]:
+def _repeated(x: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
     """`x` broadcast to a shape, named `name`, and the nodes that repeat it if it is computed."""
     found = x.shaped(name, shape)
     if x.data is not None:

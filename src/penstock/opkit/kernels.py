@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from itertools import chain
 
 from penstock.ir.op import Kernel, Params, Table
-from penstock.ir.tensor import Ints
 
 
 def members(*groups: Iterable[tuple[str, int]], **others: int) -> Params:
@@ -19,7 +18,7 @@ def row_kernel(
     /,
     *groups: Iterable[tuple[str, int | Table]],
     constants: tuple[tuple[int, str], ...] = (),
-    folded: Ints = (),
+    folded: tuple[int, ...] = (),
     recurrent: bool = False,
     accumulates: bool = False,
     **others: int | Table,

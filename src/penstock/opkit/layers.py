@@ -21,7 +21,7 @@ from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Types
-from penstock.ir.tensor import Array, Data, DType, Ints, Quantisation, Region, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation, Limits
 from penstock.opkit.axes import Sources, followed, followed_affine
@@ -222,7 +222,7 @@ def as_if_narrow(node: Node) -> Site:
     return replace(node.site, inputs=(x, replace(w, dtype=DType.INT8), *rest))
 
 
-def other_axes(weights: Array, axis: int) -> Ints:
+def other_axes(weights: Array, axis: int) -> tuple[int, ...]:
     """All axes but one."""
     return tuple(k for k in range(weights.ndim) if k != axis)
 

@@ -11,7 +11,7 @@ from penstock.ir.foreign import Attribute, ForeignNode, Made, Nodes
 from penstock.ir.graph import Value, Values
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import DType, Quantisation, TensorType
 from penstock.opkit.checks import require, require_dtype
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.ops.conversions import Dequantize, Quantize, QuantizeReal
@@ -21,12 +21,12 @@ LATEST_FORM = 18
 """Operator set whose operators the ONNX forms of TFLite nodes follow."""
 
 
-def intermediate(value: Value, shape: Ints, label: str) -> Value:
+def intermediate(value: Value, shape: tuple[int, ...], label: str) -> Value:
     """An intermediate value with the type of `value` and another shape."""
     return value.shaped(f"{value.name}/{label}", shape)
 
 
-def with_shape(op: Op, inputs: Values, shape: Ints, output: Value) -> Iterator[Made]:
+def with_shape(op: Op, inputs: Values, shape: tuple[int, ...], output: Value) -> Iterator[Made]:
     """Nodes that apply `op`, with result of `shape`, and reshape it to the output if needed."""
     if output.shape == shape:
         yield Made(op, inputs, output)
@@ -36,7 +36,7 @@ def with_shape(op: Op, inputs: Values, shape: Ints, output: Value) -> Iterator[M
     yield Made(Reshape(output.shape), (between,), output)
 
 
-def reshaped(value: Value, shape: Ints, name: str) -> tuple[Value, tuple[Made, ...]]:
+def reshaped(value: Value, shape: tuple[int, ...], name: str) -> tuple[Value, tuple[Made, ...]]:
     """`value` reshaped and named `name`, and the reshape node, if one is necessary."""
     if value.shape == shape:
         return value, ()

@@ -16,7 +16,7 @@ import numpy as np
 from penstock.guides import guide
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.tensor import Array, Data, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, Data, DType, Quantisation, TensorType
 from penstock.opkit.checks import LEAST_SCALE, require
 
 LARGEST_BIAS = 2**30
@@ -25,14 +25,14 @@ DRAWN_DEVIATION = 73.3
 """Standard deviation of integers that are uniform in [-127, 127]."""
 
 
-def kernel(node: OnnxNode, order: Ints, axis: int) -> Value:
+def kernel(node: OnnxNode, order: tuple[int, ...], axis: int) -> Value:
     """Input 1 of a convolution, (O, I / G, K, L), as int8 with axes in `order`.
 
     Weights of 1-D convolutions, (O, I / G, K), get L = 1.  Scales run along `axis`."""
     return _weights(node, node.input(1), _windows(node, node.constant(1)), order, axis)
 
 
-def real_kernel(node: OnnxNode, order: Ints) -> Array:
+def real_kernel(node: OnnxNode, order: tuple[int, ...]) -> Array:
     """The same as real numbers, float32."""
     elements = _windows(node, real_numbers(node, 1))
     return np.ascontiguousarray(elements.transpose(order).astype(np.float32))
@@ -127,7 +127,9 @@ def weights_at(node: OnnxNode, k: int, index: int) -> Value:
     return Value.constant(name, found, q)
 
 
-def _weights(node: OnnxNode, value: Value, elements: Array, order: Ints, axis: int) -> Value:
+def _weights(
+    node: OnnxNode, value: Value, elements: Array, order: tuple[int, ...], axis: int
+) -> Value:
     """Weights as int8, with axis order[a] of the model as axis a.
 
     Real weights get one scale per index of `axis`."""
@@ -186,7 +188,7 @@ def _has_one_magnitude(reals: Array, axis: int) -> bool:
     return bool(((rows == 0) | (rows == rows.max(axis=1, initial=0, keepdims=True))).all())
 
 
-def _drawn(name: str, shape: Ints, axis: int) -> Value:
+def _drawn(name: str, shape: tuple[int, ...], axis: int) -> Value:
     """Random weights for a model whose weights are all zero.
 
     Errors in a schedule then show in results.  The scale preserves the spread of signals."""

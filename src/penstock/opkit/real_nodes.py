@@ -17,7 +17,7 @@ from penstock.ir.foreign import Made, Nodes
 from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, DType, Ints, Quantisation
+from penstock.ir.tensor import Array, DType, Quantisation
 from penstock.opkit.activation import FINITE, UNLIMITED
 from penstock.opkit.broadcast import RANK, Clamped, Elementwise, with_merged_axes
 from penstock.opkit.checks import require
@@ -132,7 +132,7 @@ class RealNodes:
             values.append(self.reshape(value, shape))
         return self.reshape(self.apply(op, *values), tuple(np.broadcast_shapes(*shapes)))
 
-    def reshape(self, value: Value, shape: Ints) -> Value:
+    def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
         """The value with another shape, of which one extent may be -1: what is left."""
         if -1 in shape:
             rest = -value.elements // math.prod(shape)

@@ -27,7 +27,7 @@ from penstock.ir.op import (
     Types,
     row_axis,
 )
-from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit.checks import require_count
 from penstock.opkit.kernels import row_kernel
 
@@ -42,16 +42,16 @@ class AxisGrouping:
     `splits`: extents of the parts of each input axis, outermost first; parts are numbered across
     axes.  `merges`: numbers of the parts of each output axis, outermost first."""
 
-    splits: tuple[Ints, ...]
-    merges: tuple[Ints, ...]
+    splits: tuple[tuple[int, ...], ...]
+    merges: tuple[tuple[int, ...], ...]
 
     @cached_property
-    def extents(self) -> Ints:
+    def extents(self) -> tuple[int, ...]:
         """Extents of the parts, by part number."""
         return tuple(extent for axis in self.splits for extent in axis)
 
     @cached_property
-    def numbers(self) -> tuple[Ints, ...]:
+    def numbers(self) -> tuple[tuple[int, ...], ...]:
         """Part numbers of each input axis."""
         ends = np.cumsum([len(axis) for axis in self.splits]).tolist()
         return tuple(
@@ -59,15 +59,15 @@ class AxisGrouping:
         )
 
     @property
-    def result_shape(self) -> Ints:
+    def result_shape(self) -> tuple[int, ...]:
         return tuple(math.prod(self.extents[part] for part in axis) for axis in self.merges)
 
-    def within(self, axis: Ints, part: int) -> int:
+    def within(self, axis: tuple[int, ...], part: int) -> int:
         """Number of indices of an axis, given by its part numbers, per index of `part`."""
         return self._within[axis, part]
 
     @cached_property
-    def _within(self) -> Mapping[tuple[Ints, int], int]:
+    def _within(self) -> Mapping[tuple[tuple[int, ...], int], int]:
         return {
             (axis, part): math.prod(self.extents[p] for p in axis[k + 1 :])
             for axis in (*self.numbers, *self.merges)
@@ -80,7 +80,7 @@ class Rearrangement(OperatorDefaults):
 
     __slots__ = ()
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         """The grouping for an input of this shape.  Raises ModelError if the shape does not fit."""
         raise NotImplementedError
 
@@ -151,7 +151,7 @@ class Rearrangement(OperatorDefaults):
 
 
 @lru_cache(maxsize=1024)
-def _layout(op: Rearrangement, x: Ints) -> AxisGrouping:
+def _layout(op: Rearrangement, x: tuple[int, ...]) -> AxisGrouping:
     """The operator's grouping, memoised because schedulers query many regions."""
     return op.layout(x)
 

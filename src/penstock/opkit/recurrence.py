@@ -37,7 +37,7 @@ from penstock.ir.op import (
     Types,
     Work,
 )
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import (
     require,
     require_count,
@@ -250,7 +250,7 @@ class PlainRecurrence(Recurrence):
         require_rank(inputs[0], "input", 4)
         one, steps, batch, depth = inputs[0].shape
         units, rest = divmod(depth, self.GATES)
-        expected: list[Ints] = [*((batch, units),) * self.STATES, (depth, units)]
+        expected: list[tuple[int, ...]] = [*((batch, units),) * self.STATES, (depth, units)]
         if self.extra:
             expected.append((self.extra * units,))
         require(

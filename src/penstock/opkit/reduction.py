@@ -19,14 +19,14 @@ from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Params, Site, Types, Work
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import constant_axes, require, require_count, require_int8
 from penstock.opkit.nodes import onnx_form, reshaped, with_shape
 from penstock.ops.transpose import Transpose
 
-Axes = Ints
+Axes = tuple[int, ...]
 
 
 class Reduction(FollowingAxes):
@@ -92,7 +92,7 @@ class Reduction(FollowingAxes):
 class AlongAxes(Reduction):
     """A reduction whose result does not depend on the order of elements."""
 
-    axes: Ints
+    axes: tuple[int, ...]
 
     @property
     def reduced_axes(self) -> Axes:
@@ -102,7 +102,7 @@ class AlongAxes(Reduction):
         return replace(self, axes=tuple(sorted(exchanged_axis(axis, rank) for axis in self.axes)))
 
 
-def reduced(shape: Ints, axes: Axes) -> Ints:
+def reduced(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
     """The shape with extent 1 along the axes."""
     return tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
 
@@ -161,7 +161,7 @@ def _viewed(node: ForeignNode, axes: Axes) -> tuple[Value, Axes, tuple[Made, ...
     return viewed, merged, (*ordered, *made)
 
 
-def _merged(shape: Ints, axes: Axes) -> tuple[Ints, Axes]:
+def _merged(shape: tuple[int, ...], axes: Axes) -> tuple[tuple[int, ...], Axes]:
     """The shape with neighbouring axes merged where all or none are reduced, and its reduced axes.
 
     >>> _merged((1, 12, 10, 2, 3), (1, 2, 4))

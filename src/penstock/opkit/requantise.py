@@ -18,7 +18,7 @@ from penstock.fixedpoint import Int64s, quantise_multiplier, requantise, wrap_in
 from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Tables, row_count
-from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require
 from penstock.opkit.kernels import members, row_kernel
@@ -51,9 +51,9 @@ class Multipliers:
 
     `addends`: numbers that are added to the products, which are then rounded once; () for none."""
 
-    multipliers: Ints
-    shifts: Ints
-    addends: Ints = ()
+    multipliers: tuple[int, ...]
+    shifts: tuple[int, ...]
+    addends: tuple[int, ...] = ()
 
     @staticmethod
     def of(reals: list[float]) -> Multipliers:

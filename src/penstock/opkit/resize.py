@@ -19,7 +19,7 @@ from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.tensor import Array, Interval, Ints, Region
+from penstock.ir.tensor import Array, Interval, Region
 from penstock.opkit.checks import require, require_elements
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.selection import Form
@@ -117,11 +117,11 @@ class ResizedAxis:
                 # As `half_pixel`, and `pytorch_half_pixel` of more than one output.
                 return (o + half) / self.scale - half
 
-    def nearest(self, coordinates: str, rounding: str) -> Ints:
+    def nearest(self, coordinates: str, rounding: str) -> tuple[int, ...]:
         """The input index that each output index repeats."""
         return self.at(self.positions(coordinates), rounding)
 
-    def at(self, x: Positions, rounding: str) -> Ints:
+    def at(self, x: Positions, rounding: str) -> tuple[int, ...]:
         """The input index nearest to each position."""
         match rounding:
             case "round_prefer_floor":
@@ -174,7 +174,7 @@ def resized_axes(node: OnnxNode) -> tuple[ResizedAxis, ...]:
 
 
 def _of_one_ratio(
-    node: OnnxNode, listed: Ints, sizes: Ints, *, larger: bool
+    node: OnnxNode, listed: tuple[int, ...], sizes: tuple[int, ...], *, larger: bool
 ) -> tuple[np.float32, ...]:
     """The same factor for all axes: the largest or the smallest that the sizes state."""
     shape: dict[int, int] = dict(zip(MODEL_AXES, node.x.shape, strict=True))

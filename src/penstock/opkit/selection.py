@@ -28,7 +28,7 @@ from penstock.ir.op import (
     Types,
     row_axis,
 )
-from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_count
 from penstock.opkit.kernels import row_kernel
@@ -77,7 +77,7 @@ class ListedMap:
 
     `factor`: approximate input step per output index; the affine bound is fitted with it."""
 
-    entries: Ints
+    entries: tuple[int, ...]
     factor: Number = 0
 
     def indices(self, out: Interval) -> Indices:
@@ -212,7 +212,7 @@ def is_short(run_bytes: int) -> bool:
 Maps = tuple[AxisMap, ...]
 
 
-def selected_type(inputs: Types, shape: Ints) -> TensorType:
+def selected_type(inputs: Types, shape: tuple[int, ...]) -> TensorType:
     """Output type of a selection with `shape` from one input.  Raises ModelError."""
     require_count(inputs, 1, "selection")
     require(
@@ -226,7 +226,7 @@ MOST_LISTED = 2**20
 """Indices that a table lists, at most: a megabyte of flash and more."""
 
 
-def listed_type(inputs: Types, shape: Ints) -> TensorType:
+def listed_type(inputs: Types, shape: tuple[int, ...]) -> TensorType:
     """Output type of a selection whose kernel has tables of rows, columns and channels."""
     rows = math.prod(shape[: row_axis(len(shape)) + 1])
     require(
@@ -346,7 +346,7 @@ def _marked(indices: Array, extent: int) -> Array:
     return np.where((indices >= 0) & (indices < extent), indices, OUTSIDE)
 
 
-def _flattened(lists: list[Array], shape: Ints) -> Array:
+def _flattened(lists: list[Array], shape: tuple[int, ...]) -> Array:
     """Input row index of every output row, or OUTSIDE."""
     rows = np.zeros(1, np.int64)
     for indices, extent in zip(lists, shape, strict=True):

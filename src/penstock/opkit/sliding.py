@@ -21,7 +21,7 @@ from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import OperatorDefaults, Params, Site
 from penstock.ir.operator_facts import StatedAttribute
-from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit.checks import require
 from penstock.opkit.kernels import members
 
@@ -138,7 +138,9 @@ def stated_padding(top: int, bottom: int, left: int, right: int) -> StatedAttrib
     return StatedAttribute("padding", words or "none")
 
 
-def foreign_windows(node: ForeignNode, input_hw: Ints, size_hw: Ints) -> tuple[Window, Window]:
+def foreign_windows(
+    node: ForeignNode, input_hw: tuple[int, ...], size_hw: tuple[int, ...]
+) -> tuple[Window, Window]:
     """Windows of a TFLite node along rows and columns, with SAME and VALID padding resolved."""
     padding = node.choice("padding", ("SAME", "VALID"))
     windows: list[Window] = []
@@ -199,14 +201,14 @@ def require_countable(rows: Window, columns: Window, x: TensorType) -> None:
     )
 
 
-def needs(rows: Window, columns: Window, shape: Ints, out: Region) -> Region:
+def needs(rows: Window, columns: Window, shape: tuple[int, ...], out: Region) -> Region:
     """Region of an input of `shape` that region `out` reads; channels as in `out`."""
     n, h, w, c = out.intervals
     return Region.of(n, rows.needs(h, shape[1]), columns.needs(w, shape[2]), c)
 
 
 def cropped(
-    rows: Window, columns: Window, shape: Ints, out: Region
+    rows: Window, columns: Window, shape: tuple[int, ...], out: Region
 ) -> tuple[Window, Window] | None:
     """The windows that compute region `out` from the region `needs` of an input of `shape`; None if
     the region reads only padding."""
@@ -234,7 +236,7 @@ def block(x: Array, rows: Window, columns: Window, out: Region) -> Array:
 
 
 def taps(
-    read: Array, shape: Ints, rows: Window, columns: Window, out: Region, fill: int = 0
+    read: Array, shape: tuple[int, ...], rows: Window, columns: Window, out: Region, fill: int = 0
 ) -> Iterator[tuple[int, int, Array]]:
     """Yields, per tap (k, l) that meets the input, the elements of `block` at each index of `out`.
 
@@ -254,7 +256,7 @@ def taps(
 
 
 def taps_inside(
-    read: Array, shape: Ints, rows: Window, columns: Window, out: Region
+    read: Array, shape: tuple[int, ...], rows: Window, columns: Window, out: Region
 ) -> Iterator[tuple[int, int, tuple[slice, slice, slice], Array]]:
     """Yields, per tap (k, l) that meets the input, where in `out` it does, over batch, rows and
     columns, and the elements of `block` there.  `shape`: shape of the input."""
@@ -304,7 +306,7 @@ def tap_params(rows: Window, columns: Window) -> Params:
     )
 
 
-def shape_params(x: Ints, y: Ints) -> Params:
+def shape_params(x: tuple[int, ...], y: tuple[int, ...]) -> Params:
     """Kernel parameters of the shapes of input and output, both (N, H, W, C)."""
     return members(in_h=x[1], in_w=x[2], in_c=x[3], out_h=y[1], out_w=y[2], out_c=y[3])
 
@@ -320,7 +322,9 @@ MOST = 2**31
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
-def pair(node: OnnxNode, attribute: str, default: Ints = (1, 1), least: int = 1) -> tuple[int, int]:
+def pair(
+    node: OnnxNode, attribute: str, default: tuple[int, ...] = (1, 1), least: int = 1
+) -> tuple[int, int]:
     """An attribute as (rows, columns); 1-D operators have the default for columns."""
     values = node.integers(attribute, default)
     require(

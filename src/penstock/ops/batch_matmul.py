@@ -27,7 +27,7 @@ from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
 from penstock.ir.operator_facts import relay
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.axes import FollowingAxes, Sources
@@ -191,7 +191,7 @@ class PlainBatchMatmul(_Products):
         return row_kernel("batch_matmul_f32", self.shape_params(site))
 
 
-def _matrix(shape: Ints, transposed: bool) -> tuple[int, int]:
+def _matrix(shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
     """(rows, columns) of the matrices in a tensor of that shape."""
     return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
 
@@ -265,7 +265,7 @@ def from_onnx_products(node: OnnxNode) -> Nodes:
     yield from product_nodes(op, values, rank, replace(y, type=type))
 
 
-def _stacked(values: tuple[Value, Value]) -> tuple[int, tuple[Ints, ...]]:
+def _stacked(values: tuple[Value, Value]) -> tuple[int, tuple[tuple[int, ...], ...]]:
     """A rank of at least 3, and the shapes of two tensors of matrices with that rank."""
     rank = max(3, *(value.rank for value in values))
     return rank, tuple((1,) * (rank - v.rank) + v.shape for v in values)

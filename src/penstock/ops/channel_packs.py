@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from penstock.frozen import frozen
 from penstock.ir.op import Kernel, Site, Types
-from penstock.ir.tensor import ChannelBlocks, Ints, TensorType
+from penstock.ir.tensor import ChannelBlocks, TensorType
 from penstock.opkit.checks import image_shape, require
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 from penstock.opkit.selection import pack_kernel
@@ -29,7 +29,7 @@ class PackChannels(Rearrangement):
 
     pack: int
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = image_shape(x)
         require(
             self.pack > 0 and c % self.pack == 0,
@@ -70,7 +70,7 @@ class UnpackChannels(Rearrangement):
 
     packs: int
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = image_shape(x)
         require(
             self.packs > 0 and w % self.packs == 0,

@@ -32,7 +32,7 @@ from penstock.ir.op import (
     row_axis,
 )
 from penstock.ir.operator_facts import CARRIED, onnx, relay
-from penstock.ir.tensor import Array, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.kernels import row_kernel
@@ -115,11 +115,11 @@ class Concatenation(ExchangedAxis, OperatorDefaults):
             sizes=Table.integers(sizes),
         )
 
-    def _starts(self, site: Site) -> Ints:
+    def _starts(self, site: Site) -> tuple[int, ...]:
         return tuple(accumulate((x.shape[self.axis] for x in site.inputs[:-1]), initial=0))
 
 
-def _without(shape: Ints, axis: int) -> Ints:
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
 
 

@@ -15,7 +15,7 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import relay
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.broadcast import Elementwise, unary_node, width
 from penstock.opkit.checks import (
     require,
@@ -152,7 +152,7 @@ class ShiftZero(Elementwise):
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         return (inputs[0][out.slices].view(np.uint8) ^ np.uint8(128)).view(self.dtype.value)
 
-    def in_place(self, site: Site) -> Ints:
+    def in_place(self, site: Site) -> tuple[int, ...]:
         return (0,)
 
     def kernel(self, site: Site) -> Kernel:
@@ -212,7 +212,7 @@ class QuantizeWide(Elementwise):
         found = multiply(centred, *_wide_multiplier(x, y)) + y.zero_point
         return np.clip(found, y.dtype.lower, y.dtype.upper - 1).astype(y.dtype.value)
 
-    def in_place(self, site: Site) -> Ints:
+    def in_place(self, site: Site) -> tuple[int, ...]:
         return (0,) if site.x.dtype is self.dtype else ()
 
     def kernel(self, site: Site) -> Kernel:

@@ -22,7 +22,7 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
-from penstock.ir.tensor import DType, Ints
+from penstock.ir.tensor import DType
 from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import Plain, arithmetic
 from penstock.opkit.float_functions import Floats
@@ -86,8 +86,8 @@ def convolution_nodes(
 def layer_nodes(
     node: ForeignNode,
     op: PlainLayer,
-    shape: Ints,
-    axes: Ints,
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
     operands: tuple[int, int] = (0, 2),
 ) -> Nodes:
     """Nodes of a layer.
@@ -119,7 +119,7 @@ def layer_nodes(
     return in_shape_of_output(node, new.result(found.to(clamp).value))
 
 
-def steps_of(x: Term, axes: Ints, *, is_symmetric: bool) -> tuple[Term, Term]:
+def steps_of(x: Term, axes: tuple[int, ...], *, is_symmetric: bool) -> tuple[Term, Term]:
     """Inputs in steps, less their zero point, and the scale of a step."""
     if is_symmetric:
         largest = abs(x).to(PlainReduction(ReductionFunction.MAX, axes)).to(PlainMaximum(), LEAST)

@@ -19,7 +19,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Tables, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
 from penstock.opkit.kernels import members
@@ -115,7 +115,7 @@ class Gather(ExchangedAxis, Selection):
     GatherNd."""
 
     axis: int
-    indices: Ints
+    indices: tuple[int, ...]
 
     TFLITE = ("GATHER",)
     ONNX = onnx(CARRIED, "Gather") | onnx(

@@ -20,7 +20,7 @@ from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.axes import RowVectors, Sources, params
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 from penstock.opkit.kernels import row_kernel
@@ -38,7 +38,7 @@ LARGEST_SQUARE = (2 * 255) ** 2
 class RatioSoftmax(RowVectors):
     """most * p / sum of p, rounded down, where p = powers[maximum of the vector - x]."""
 
-    powers: Ints
+    powers: tuple[int, ...]
     most: int
 
     ONNX = onnx(OnnxName(AxisOrder.MODEL), "iSoftmax")

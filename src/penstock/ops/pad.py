@@ -22,7 +22,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op, Site, Types
 from penstock.ir.operator_facts import CARRIED, onnx, relay
-from penstock.ir.tensor import DType, Ints, TensorType
+from penstock.ir.tensor import DType, TensorType
 from penstock.opkit import onnx_constants
 from penstock.opkit.checks import constant_paddings, require, require_count, require_elements
 from penstock.opkit.nodes import (
@@ -53,10 +53,10 @@ from penstock.ops.slice import part
 class _Padding(Selection):
     """Base of padding `before` and `after` each axis."""
 
-    before: Ints
-    after: Ints
+    before: tuple[int, ...]
+    after: tuple[int, ...]
 
-    def padded(self, inputs: Types) -> Ints:
+    def padded(self, inputs: Types) -> tuple[int, ...]:
         """The shape of the output.  Raises ModelError unless there are paddings for each axis."""
         (x,) = require_count(inputs, 1, "padding")
         require(
@@ -199,7 +199,7 @@ def from_onnx(node: OnnxNode) -> Nodes:
 _MODES = ("constant", "reflect", "edge", "wrap")
 
 
-def _padded_reals(node: OnnxNode, before: Ints, after: Ints) -> Nodes:
+def _padded_reals(node: OnnxNode, before: tuple[int, ...], after: tuple[int, ...]) -> Nodes:
     """Nodes that pad real numbers with zeros, which the border then replaces, axis by axis."""
     real = RealNodes(node)
     x, border = real.input(0), _onnx_border(node)
@@ -219,7 +219,7 @@ def _padded_reals(node: OnnxNode, before: Ints, after: Ints) -> Nodes:
     return real.result(x)
 
 
-def _onnx_pads(node: OnnxNode) -> tuple[Ints, Ints]:
+def _onnx_pads(node: OnnxNode) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(before, after) of every axis."""
     rank, pads = len(node.order), node.listed("pads", 1) or ()
     chosen = [node.axis(a) for a in (node.constant_ints(3) if node.optional(3) else range(rank))]
@@ -233,7 +233,7 @@ def _onnx_pads(node: OnnxNode) -> tuple[Ints, Ints]:
     return tuple(before), tuple(after)
 
 
-def _cropping(shape: Ints, before: Ints, after: Ints) -> list[Op]:
+def _cropping(shape: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]) -> list[Op]:
     """The slice that negative pads take of the input; none if there are none."""
     if min((*before, *after), default=0) >= 0:
         return []
@@ -248,7 +248,7 @@ def _cropping(shape: Ints, before: Ints, after: Ints) -> list[Op]:
     return [part(start, extents)]
 
 
-def _repeating(extent: int, before: int, after: int, mode: str) -> Ints:
+def _repeating(extent: int, before: int, after: int, mode: str) -> tuple[int, ...]:
     """Input indices along an axis that is padded with its edges, or periodically."""
     indices = range(-before, extent + after)
     if mode == "wrap":

@@ -16,7 +16,7 @@ from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count
 from penstock.ir.operator_facts import PLAIN, AxisOrder, OnnxName, onnx
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
 from penstock.opkit.kernels import row_kernel
@@ -76,7 +76,7 @@ class PartialProduct(FollowingAxes):
     def work(self, site: Site, out: Region) -> Work:
         return Work(out.elements * site.inputs[2].shape[1], out.elements)
 
-    def in_place(self, site: Site) -> Ints:
+    def in_place(self, site: Site) -> tuple[int, ...]:
         return () if site.x.rank == 1 else (0,)
 
     def kernel(self, site: Site) -> Kernel:

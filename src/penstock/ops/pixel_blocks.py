@@ -29,7 +29,6 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
-from penstock.ir.tensor import Ints
 from penstock.opkit.checks import constant_paddings, image_shape, require, require_rank
 from penstock.opkit.nodes import intermediate, requantised
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
@@ -42,12 +41,12 @@ from penstock.ops.slice import part
 class BatchToSpace(Rearrangement):
     """Moves elements from the batch axis to `blocks` of rows and columns."""
 
-    blocks: Ints
+    blocks: tuple[int, ...]
 
     TFLITE = ("BATCH_TO_SPACE_ND",)
     RELAY = relay("nn.batch_to_space_nd")
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         m = len(self.blocks)
         require(len(x) > m, f"input has shape {list(x)}, its rank must be above {m}")
         images = math.prod(self.blocks)
@@ -65,12 +64,12 @@ class BatchToSpace(Rearrangement):
 class SpaceToBatch(Rearrangement):
     """Moves elements from `blocks` of rows and columns to the batch axis."""
 
-    blocks: Ints
+    blocks: tuple[int, ...]
 
     TFLITE = ("SPACE_TO_BATCH_ND",)
     RELAY = relay("nn.space_to_batch_nd")
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         m = len(self.blocks)
         require(len(x) > m, f"input has shape {list(x)}, its rank must be above {m}")
         spaces = tuple(zip(x[1 : m + 1], self.blocks, strict=True))
@@ -103,7 +102,9 @@ def _foreign_batch(node: ForeignNode) -> Nodes:
         yield from _cropped(node, blocks, (0, *before, 0), (0, *after, 0))
 
 
-def _padded(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes:
+def _padded(
+    node: ForeignNode, blocks: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> Nodes:
     """A Pad, if there are paddings, and the operator."""
     x, y = node.x, node.y
     op = SpaceToBatch(blocks)
@@ -116,7 +117,9 @@ def _padded(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes
     yield Made(op, (wide,), y)
 
 
-def _cropped(node: ForeignNode, blocks: Ints, before: Ints, after: Ints) -> Nodes:
+def _cropped(
+    node: ForeignNode, blocks: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> Nodes:
     """The operator, and a Slice, if there are crops."""
     x, y = node.x, node.y
     op = BatchToSpace(blocks)
@@ -141,7 +144,7 @@ class DepthToSpace(Rearrangement):
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True), "DepthToSpace")
     RELAY = relay("nn.depth_to_space")
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = image_shape(x)
         b = self.block
         require(
@@ -165,7 +168,7 @@ class SpaceToDepth(Rearrangement):
     ONNX = onnx(OnnxName(AxisOrder.CHANNELS_LAST, carries=True, floats=True), "SpaceToDepth")
     RELAY = relay("nn.space_to_depth")
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         n, h, w, c = image_shape(x)
         b = self.block
         require(

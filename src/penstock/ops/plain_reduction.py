@@ -22,7 +22,7 @@ from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import PLAIN, REALS, RelayName, onnx
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_count, require_dtype
 from penstock.opkit.kernels import row_kernel
@@ -48,7 +48,7 @@ class PlainReduction(Reduction):
     """The maximum, minimum, product or sum along axes."""
 
     function: ReductionFunction
-    axes: Ints
+    axes: tuple[int, ...]
 
     TFLITE = ("REDUCE_PROD",)
     ONNX = onnx(REALS, "ReduceProd") | onnx(

@@ -29,7 +29,7 @@ from penstock.ir.op import (
     Types,
     Work,
 )
-from penstock.ir.tensor import Array, DType, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Interval, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_rank
 from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import onnx_form
@@ -58,7 +58,7 @@ the other takes fewer."""
 class RealTaps:
     """The sums along one axis: by output index, the input index and the weight of each tap."""
 
-    indices: Ints
+    indices: tuple[int, ...]
     weights: tuple[float, ...]
     size: int
 

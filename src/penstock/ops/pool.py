@@ -25,7 +25,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import MOST_ROWS, Affines, Arrays, Kernel, Regions, Site, Table, Types, Work
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
-from penstock.ir.tensor import Array, DType, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Interval, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import unary_node
@@ -156,7 +156,7 @@ class _Pool(Sliding):
             yield at, tap
 
 
-def rows_of_one(rows: Window, shape: Ints) -> int:
+def rows_of_one(rows: Window, shape: tuple[int, ...]) -> int:
     """Number of leading input rows under the window, if the output has one row and one image; else
     0."""
     one = shape[0] == 1 and rows.outputs(shape[1]) == 1
@@ -346,7 +346,7 @@ def _over_present(node: OnnxNode, x: Value, rows: Window, columns: Window) -> No
         yield from _in_parts(node, x, rows, columns, counts)
 
 
-def _counts(window: Window, extent: int) -> Ints:
+def _counts(window: Window, extent: int) -> tuple[int, ...]:
     """Number of elements under the window, by output index."""
     found: list[int] = []
     for o in range(window.outputs(extent)):
@@ -361,7 +361,7 @@ def _in_parts(
     x: Value,
     rows: Window,
     columns: Window,
-    counts: tuple[Ints, ...],
+    counts: tuple[tuple[int, ...], ...],
 ) -> Nodes:
     """Averages by parts of the output in which every window counts as many elements."""
     name, (batch, _, _, channels) = node.y.name, x.shape
@@ -397,7 +397,7 @@ def _in_parts(
     yield node.made(Concatenation(1), *bands)
 
 
-def _runs(counts: Ints) -> Iterator[Interval]:
+def _runs(counts: tuple[int, ...]) -> Iterator[Interval]:
     """Intervals of indices that have one count."""
     lower = 0
     for _, run in groupby(counts):

@@ -25,7 +25,7 @@ from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Params, Site, Table, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.tensor import Array, Data, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 from penstock.opkit.activation import UNLIMITED
 from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.float_functions import Floats, logistic, tanh
@@ -286,7 +286,7 @@ def _initial_state(layer: _Layer, k: int, d: int) -> Iterator[Made]:
         yield Made(Dequantize(), (flat,), real)
 
 
-def _require_states(layer: _Layer, shape: Ints) -> None:
+def _require_states(layer: _Layer, shape: tuple[int, ...]) -> None:
     sizes = (len(layer.backwards), layer.batch)
     wanted = (*(reversed(sizes) if layer.batch_first else sizes), layer.units)
     require(shape == wanted, f"an initial state has shape {list(shape)}, must be {list(wanted)}")

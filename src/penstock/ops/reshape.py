@@ -26,7 +26,7 @@ from penstock.ir.op import (
     Work,
 )
 from penstock.ir.operator_facts import relay
-from penstock.ir.tensor import Array, Data, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 
@@ -41,7 +41,7 @@ class Reshape(FollowingAxes):
     Source: TFLite RESHAPE, EXPAND_DIMS, SQUEEZE.  The new shape is that of the output tensor,
     so that shapes computed in the model (such as a dynamic batch) need not be folded first."""
 
-    shape: Ints
+    shape: tuple[int, ...]
 
     TFLITE = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
     RELAY = relay("expand_dims", "nn.batch_flatten", "reshape", "squeeze")
@@ -67,7 +67,7 @@ class Reshape(FollowingAxes):
     def work(self, site: Site, out: Region) -> Work:
         return Work(0, 0)
 
-    def in_place(self, site: Site) -> Ints:
+    def in_place(self, site: Site) -> tuple[int, ...]:
         return (0,)
 
     def kernel(self, site: Site) -> Kernel:
@@ -83,14 +83,14 @@ def keeps_extents(node: Node) -> bool:
     return x == y
 
 
-def _kept_axes(x: Ints, y: Ints) -> tuple[tuple[int, int], ...]:
+def _kept_axes(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """Pairs (axis of x, axis of y) that the reshape preserves.
 
     Axes match where extents and the number of elements before them do: (1, 40, 16) and
     (1, 40, 1, 16) keep 40 and 16; (4, 6) and (24,) keep nothing.
     """
 
-    def positions(shape: Ints) -> dict[tuple[int, int], int]:
+    def positions(shape: tuple[int, ...]) -> dict[tuple[int, int], int]:
         return {
             (math.prod(shape[:axis]), extent): axis
             for axis, extent in enumerate(shape)
@@ -174,7 +174,7 @@ def _numbers(node: ForeignNode) -> Array:
         raise node.unsupported(f"shapes {shapes[0]} and {shapes[1]} do not broadcast") from None
 
 
-def _computed_shape(node: ForeignNode) -> Ints:
+def _computed_shape(node: ForeignNode) -> tuple[int, ...]:
     """The shape of an output that the file leaves open; the stated one if nothing else tells it."""
     x, y, given = node.x.type, node.y.type, node.optional(1)
     if node.name == "SQUEEZE":

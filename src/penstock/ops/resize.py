@@ -33,7 +33,7 @@ from penstock.ir.op import (
     Work,
 )
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
-from penstock.ir.tensor import Array, DType, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Interval, Region, TensorType
 from penstock.opkit.checks import image_shape, require, require_count, require_int8, require_rank
 from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
@@ -80,8 +80,8 @@ class Taps:
     `first`: by output index, the first input index.  `weights`: by output index, one for each
     tap."""
 
-    first: Ints
-    weights: Ints
+    first: tuple[int, ...]
+    weights: tuple[int, ...]
 
     @property
     def size(self) -> int:

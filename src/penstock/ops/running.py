@@ -31,7 +31,7 @@ from penstock.ir.op import (
     Work,
     row_before,
 )
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
@@ -306,7 +306,7 @@ class AverageLast(_OfLastRow):
 
     `counts`: numbers of summed elements, one for each column."""
 
-    counts: Ints
+    counts: tuple[int, ...]
     activation: Activation = Activation.NONE
 
     def result_type(self, inputs: Types) -> TensorType:

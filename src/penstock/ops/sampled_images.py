@@ -20,7 +20,7 @@ from penstock.ir.foreign import Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import PLAIN_MODEL, onnx
-from penstock.ir.tensor import Array, DType, Ints
+from penstock.ir.tensor import Array, DType
 from penstock.opkit.checks import require
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.comparisons import Connective, Logical, PlainCompare, Relation
@@ -82,7 +82,7 @@ class _Tap:
 
 
 def _gathered(
-    new: RealNodes, pixels: Value, first: Value, extents: Ints, taps: tuple[_Tap, ...]
+    new: RealNodes, pixels: Value, first: Value, extents: tuple[int, ...], taps: tuple[_Tap, ...]
 ) -> tuple[Term, Value | None]:
     """The pixels at one tap of each axis, and the product of the weights, with a last axis.
 

@@ -28,7 +28,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Affines, Arrays, Kernel, OperatorDefaults, Regions, Site, Types
 from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
 from penstock.opkit.kernels import members
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
@@ -257,7 +257,9 @@ def _axis_places(new: RealNodes, x: Value) -> Value:
     return _flat_places(new, shape, axis, wrapped(new, indices, shape[axis]), indices.shape)
 
 
-def _flat_places(new: RealNodes, shape: Ints, axis: int, indices: Value, given: Ints) -> Value:
+def _flat_places(
+    new: RealNodes, shape: tuple[int, ...], axis: int, indices: Value, given: tuple[int, ...]
+) -> Value:
     """Places in a flattened tensor: along an axis at indices, along others at those of a grid of
     the shape `given`."""
     grid = np.indices(given)

@@ -21,12 +21,12 @@ from penstock.ir.graph import Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
 from penstock.ir.operator_facts import CARRIED, RelayName, onnx, relay
-from penstock.ir.tensor import Ints, TensorType
+from penstock.ir.tensor import TensorType
 from penstock.opkit.checks import constant_axes, one_axis, require, resolved_axis
 from penstock.opkit.nodes import requantised, with_shape
 from penstock.opkit.selection import Maps, Selection, StridedMap, selected_type
 
-Bounds = tuple[Ints, Ints, Ints]
+Bounds = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def strided_bounds(node: ForeignNode) -> Bounds:
@@ -106,9 +106,9 @@ def item_of_split(node: Node, nodes: Iterable[Node]) -> int | None:
 class Slice(Selection):
     """Box of `shape` that starts at index `start` with stride `step` along each axis."""
 
-    start: Ints
-    shape: Ints
-    step: Ints
+    start: tuple[int, ...]
+    shape: tuple[int, ...]
+    step: tuple[int, ...]
 
     TFLITE = (
         "SLICE",
@@ -153,18 +153,18 @@ class Slice(Selection):
         return tuple(StridedMap(start, step if n > 1 else 1) for start, step, n in triples)
 
 
-def part(start: Ints, shape: Ints) -> Slice:
+def part(start: tuple[int, ...], shape: tuple[int, ...]) -> Slice:
     """The elements of a box of this shape."""
     return Slice(start, shape, (1,) * len(shape))
 
 
-def backwards(shape: Ints, *axes: int) -> Slice:
+def backwards(shape: tuple[int, ...], *axes: int) -> Slice:
     """A tensor of this shape with axes in reverse."""
     start = tuple(extent - 1 if axis in axes else 0 for axis, extent in enumerate(shape))
     return Slice(start, shape, tuple(-1 if axis in axes else 1 for axis in range(len(shape))))
 
 
-def along(shape: Ints, axis: int, first: int, count: int) -> Slice:
+def along(shape: tuple[int, ...], axis: int, first: int, count: int) -> Slice:
     """`count` indices of an axis of a tensor of this shape, from the first on."""
     start = (*(0,) * axis, first, *(0,) * (len(shape) - axis - 1))
     return part(start, (*shape[:axis], count, *shape[axis + 1 :]))
@@ -236,7 +236,7 @@ def _unpack(node: ForeignNode) -> Nodes:
     return _pieces(node, value, axis, (1,) * value.shape[axis])
 
 
-def _pieces(node: ForeignNode, value: Value, axis: int, sizes: Ints) -> Nodes:
+def _pieces(node: ForeignNode, value: Value, axis: int, sizes: tuple[int, ...]) -> Nodes:
     require(
         len(sizes) == len(node.outputs) and sum(sizes) == value.shape[axis],
         f"{len(node.outputs)} outputs of sizes {list(sizes)} along axis {axis}; the input has "

@@ -23,7 +23,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Kernel, Site, Types
 from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, RelayName, onnx, relay
-from penstock.ir.tensor import Array, DType, Ints, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype
@@ -146,7 +146,7 @@ class PlainSum(Reduction):
     Source: ONNX operator specification.  onnxruntime adds in another order, which changes the
     last bits of the sum."""
 
-    axes: Ints
+    axes: tuple[int, ...]
 
     ONNX = (
         onnx(REALS, *_NORMS)
@@ -257,7 +257,7 @@ def _group_norm(node: OnnxNode) -> Nodes:
     return real.result(_scaled(node, real, y, lambda numbers: np.repeat(numbers, times)))
 
 
-def _standardised(real: RealNodes, x: Value, axes: Ints) -> tuple[Value, Value, Value]:
+def _standardised(real: RealNodes, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
     """x less its mean along axes, divided by its standard deviation; the mean, and the reciprocal
     of the deviation.
 

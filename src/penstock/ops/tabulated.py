@@ -13,7 +13,7 @@ from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Arrays, Op, Site, Types
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.tensor import Array, Data, Ints, Quantisation, Region, TensorType
+from penstock.ir.tensor import Array, Data, Quantisation, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.lookup import ELEMENTS, Lookup
 from penstock.ops.conversions import EIGHT_BITS
@@ -32,7 +32,7 @@ class ElementTable(Lookup):
 
     `results`: output elements for the input elements -128 .. 127."""
 
-    results: Ints
+    results: tuple[int, ...]
 
     ONNX = onnx(OnnxName(AxisOrder.ALIKE), "ElementTable")
 

@@ -21,7 +21,7 @@ from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Site, Types
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
-from penstock.ir.tensor import Data, Ints, TensorType
+from penstock.ir.tensor import Data, TensorType
 from penstock.opkit.checks import require, require_count, require_elements
 from penstock.opkit.nodes import requantised, reshaped
 from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, StridedMap, listed_type
@@ -31,7 +31,7 @@ from penstock.opkit.selection import AxisMap, ListedMap, Maps, Selection, Stride
 class Tile(Selection):
     """Repeats the input `multiples` times along each axis."""
 
-    multiples: Ints
+    multiples: tuple[int, ...]
 
     TFLITE = ("TILE", "BROADCAST_TO", "FILL", "ZEROS_LIKE")
     ONNX = onnx(OnnxName(AxisOrder.MODEL, carries=True, floats=True), "Expand") | onnx(

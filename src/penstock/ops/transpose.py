@@ -13,7 +13,6 @@ from penstock.ir.exchange import exchanged_entries, is_image
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.op import Kernel, Site
 from penstock.ir.operator_facts import relay
-from penstock.ir.tensor import Ints
 from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.kernels import members
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
@@ -28,12 +27,12 @@ class Transpose(Rearrangement):
 
     Source: TFLite TRANSPOSE; `reference/transpose.h`."""
 
-    order: Ints
+    order: tuple[int, ...]
 
     TFLITE = ("TRANSPOSE",)
     RELAY = relay("transpose")
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         require(
             sorted(self.order) == list(range(len(x))),
             f"order is {list(self.order)}, must name each of {len(x)} axes once",
@@ -57,7 +56,7 @@ class ExchangeAxes(Rearrangement):
     Created by `passes/exchange_axes.py`.  Unlike that of `Transpose`, its kernel computes all
     rows in one call, and may write them over the input."""
 
-    def layout(self, x: Ints) -> AxisGrouping:
+    def layout(self, x: tuple[int, ...]) -> AxisGrouping:
         require(is_image(x), f"input has shape {list(x)}, must be (H, W, C) or (1, H, W, C)")
         axes = exchanged_entries(tuple(range(len(x))))
         return AxisGrouping(tuple((extent,) for extent in x), tuple((axis,) for axis in axes))

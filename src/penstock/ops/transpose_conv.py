@@ -51,7 +51,7 @@ from penstock.ir.operator_facts import (
     onnx,
     relay,
 )
-from penstock.ir.tensor import Array, Data, Interval, Ints, Quantisation, Region, TensorType
+from penstock.ir.tensor import Array, Data, Interval, Quantisation, Region, TensorType
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
@@ -416,7 +416,9 @@ def _dilated(node: OnnxNode, w: Value) -> Value:
     return Value(w.name, w.type.with_shape(shape), Data.of(elements))
 
 
-def _onnx_spreads(node: OnnxNode, extents: Ints, sizes: Ints) -> tuple[Spread, Spread]:
+def _onnx_spreads(
+    node: OnnxNode, extents: tuple[int, ...], sizes: tuple[int, ...]
+) -> tuple[Spread, Spread]:
     """The windows along rows and columns.  Source: ONNX operator specification, ConvTranspose."""
     strides = pair(node, "strides")
     extra = pair(node, "output_padding", (0, 0), least=0)

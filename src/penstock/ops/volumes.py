@@ -18,7 +18,7 @@ from penstock.ir.foreign import Attribute, ForeignNode
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, DType, Ints
+from penstock.ir.tensor import Array, DType
 from penstock.opkit.checks import require, require_dtype
 from penstock.opkit.nodes import onnx_form
 from penstock.opkit.real_nodes import RealNodes
@@ -38,7 +38,7 @@ def foreign_form(
     node: ForeignNode,
     name: str,
     x: Value,
-    order: Ints,
+    order: tuple[int, ...],
     bias: Value | None,
     **attributes: Attribute,
 ) -> OnnxNode:
@@ -54,7 +54,7 @@ def foreign_form(
     return onnx_form(node, name, x, w, bias, strides=steps, dilations=dilations, **attributes)
 
 
-def of_axes(node: OnnxNode, axes: Ints, x: Value) -> OnnxNode:
+def of_axes(node: OnnxNode, axes: tuple[int, ...], x: Value) -> OnnxNode:
     """The node whose windows run along some spatial axes alone, of an image with its extents."""
     _, *extents, channels = x.shape
     shape = (1, *(extents[a] for a in axes), *(1,) * (2 - len(axes)), channels)
@@ -65,7 +65,7 @@ def of_axes(node: OnnxNode, axes: Ints, x: Value) -> OnnxNode:
     return replace(node, inputs=(image, *node.inputs[1:]), attributes=attributes)
 
 
-def _of_axes(name: str, value: Attribute, axes: Ints) -> Attribute:
+def _of_axes(name: str, value: Attribute, axes: tuple[int, ...]) -> Attribute:
     if not isinstance(value, tuple) or name not in _BY_AXIS:
         return value
     whole = tuple(each for each in value if isinstance(each, int))

@@ -32,7 +32,7 @@ from penstock.brief import Brief
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
 from penstock.ir.op import COLUMNS, IMAGE_RANK, Croppable
-from penstock.ir.tensor import Interval, Ints, TensorType
+from penstock.ir.tensor import Interval, TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import part
 from penstock.scheduling.bands.columns import (
@@ -70,8 +70,8 @@ class BandGraph(Brief):
 
     graph: Graph
     tensors: Values
-    first_columns: Ints
-    steps: Ints
+    first_columns: tuple[int, ...]
+    steps: tuple[int, ...]
     in_place: Mapping[str, Columns]
     uncomputed: frozenset[str]
     kept: Mapping[str, Columns] = field(default_factory=dict[str, Columns])

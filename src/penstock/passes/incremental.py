@@ -24,7 +24,7 @@ import numpy as np
 from penstock.errors import PenstockError, UnsupportedError, UsageError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, GraphWriter, Node, State, Value
-from penstock.ir.tensor import Array, Data, Interval, Ints, Region
+from penstock.ir.tensor import Array, Data, Interval, Region
 from penstock.ir.verify import verify
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.concatenation import Concatenation
@@ -140,7 +140,7 @@ def refuse_whole(graph: Graph, done: Sequence[RunStep], frames: TimeSeries) -> N
     )
 
 
-def time_axes(graph: Graph) -> Ints:
+def time_axes(graph: Graph) -> tuple[int, ...]:
     """The axes that may be the time axis: the first one after a batch of 1 with an extent above 1,
     but not the channels of an image (1, C, H, W); for an input of rank 3, which may be (1, T, C) or
     (1, C, T), each of the two.
@@ -285,7 +285,7 @@ class _Writer(GraphWriter):
             shape = _with(value, series.axis, read[1] - read[0])
             self.parts[value.name, read] = self._view(part, shape)
 
-    def _view(self, value: Value, shape: Ints) -> Value:
+    def _view(self, value: Value, shape: tuple[int, ...]) -> Value:
         """A value in another shape."""
         if shape == value.shape:
             return value
@@ -348,7 +348,7 @@ def _new_rows(value: Value, series: TimeSeries) -> Value:
     return Value(value.name, value.type.with_shape(shape))
 
 
-def _with(value: Value, axis: int, extent: int) -> Ints:
+def _with(value: Value, axis: int, extent: int) -> tuple[int, ...]:
     """The shape of a value with another extent along an axis."""
     shape = value.shape
     return (*shape[:axis], extent, *shape[axis + 1 :])

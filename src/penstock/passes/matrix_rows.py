@@ -21,7 +21,7 @@ from penstock.choices import Rounding
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, GraphWriter, Node, Value, Values, computes
 from penstock.ir.op import Op
-from penstock.ir.tensor import Data, DType, Ints, Region
+from penstock.ir.tensor import Data, DType, Region
 from penstock.opkit.axes import RowVectors
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.sliding import Window
@@ -173,7 +173,7 @@ class _Writer(GraphWriter):
             and any(value.name in self.rows for value in node.inputs)
         )
 
-    def _made(self, node: Node, op: Op, inputs: Matrices, shape: Ints) -> Value:
+    def _made(self, node: Node, op: Op, inputs: Matrices, shape: tuple[int, ...]) -> Value:
         return self.append(op, inputs, self._named(node.output, shape), node.origin)
 
     def _factors(self, node: Node) -> tuple[Matrices, ...]:
@@ -210,7 +210,7 @@ class _Writer(GraphWriter):
             return ()
         return self._parts(value, (1, count * form.rows, 1, shape[-1]), form.rows)
 
-    def _parts(self, value: Value, shape: Ints, rows: int = 1) -> Matrices:
+    def _parts(self, value: Value, shape: tuple[int, ...], rows: int = 1) -> Matrices:
         """A value under a shape, in parts of so many rows."""
         source = self._shaped(value, shape)
         return tuple(self._part(source, first, rows) for first in range(0, shape[ROWS], rows))
@@ -225,11 +225,11 @@ class _Writer(GraphWriter):
         op = along(source.shape, ROWS, first, rows)
         return self.append(op, (source,), part, f'rows of "{source.name}"')
 
-    def _named(self, value: Value, shape: Ints) -> Value:
+    def _named(self, value: Value, shape: tuple[int, ...]) -> Value:
         """A new value of another shape."""
         return value.shaped(self.fresh(f"{value.name}/rows"), shape)
 
-    def _shaped(self, value: Value, shape: Ints) -> Value:
+    def _shaped(self, value: Value, shape: tuple[int, ...]) -> Value:
         """A view of a value, or a constant of another shape."""
         source = self._own_shape(value)
         if value.shape == shape:

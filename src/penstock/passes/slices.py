@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import row_count
-from penstock.ir.tensor import Data, Ints
+from penstock.ir.tensor import Data
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape
@@ -195,6 +195,6 @@ def _viewed(view: Value, producers: Mapping[str, Node]) -> Value:
     return _viewed(source, producers) if _extents(source) == _extents(view) else view
 
 
-def _extents(value: Value) -> Ints:
+def _extents(value: Value) -> tuple[int, ...]:
     """The extents of a value that are not 1."""
     return tuple(extent for extent in value.shape if extent != 1)

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node, Value, Values, free_name
 from penstock.ir.op import row_count
-from penstock.ir.tensor import Ints
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
@@ -44,7 +43,7 @@ def channels_first(graph: Graph) -> Values:
     return tuple(x for x in graph.inputs if x.name in moved)
 
 
-def _most_rows(graph: Graph, x: Value) -> Ints:
+def _most_rows(graph: Graph, x: Value) -> tuple[int, ...]:
     """The shape with the most rows among those of an input and its views."""
     views = {x.name: x.shape}
     single = row_count(x.shape) == 1
@@ -56,12 +55,12 @@ def _most_rows(graph: Graph, x: Value) -> Ints:
     return max(views.values(), key=row_count)
 
 
-def _extents(shape: Ints) -> Ints:
+def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The extents that are not 1."""
     return tuple(extent for extent in shape if extent != 1)
 
 
-def _with_shape(graph: Graph, x: Value, shape: Ints) -> Graph:
+def _with_shape(graph: Graph, x: Value, shape: tuple[int, ...]) -> Graph:
     """The graph with another shape of input x, which nodes read through a view."""
     streamed = replace(x, type=x.type.with_shape(shape))
     whole = Value(free_name(f"{x.name}/whole", graph.names()), x.type)

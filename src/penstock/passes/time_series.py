@@ -36,7 +36,7 @@ from penstock.ir.graph import (
     result_of,
 )
 from penstock.ir.op import Op
-from penstock.ir.tensor import Data, Interval, Ints, Region, TensorType
+from penstock.ir.tensor import Data, Interval, Region, TensorType
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.axis_extremes import ReduceMax, ReduceMin
 from penstock.ops.concatenation import Concatenation
@@ -68,7 +68,7 @@ def time_rows(graph: Graph, axes: Mapping[str, int]) -> Graph:
     return _Writer(graph, axes).graph()
 
 
-def row_shape(shape: Ints, axis: int) -> Ints | None:
+def row_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...] | None:
     """The shape of rows of a series; None if its frames do not follow each other in memory.
 
     >>> row_shape((1, 1, 49, 10), 2), row_shape((1, 49, 10, 8), 1), row_shape((1, 8, 49), 2)
@@ -134,7 +134,9 @@ class _Writer(GraphWriter):
             return None
         return self._written(node, op, tuple(v for v in inputs if v is not None), shape)
 
-    def _written(self, node: Node, op: Op, inputs: Values, shape: Ints | None) -> Value | None:
+    def _written(
+        self, node: Node, op: Op, inputs: Values, shape: tuple[int, ...] | None
+    ) -> Value | None:
         """The output of a node with another operator, if it computes the same elements."""
         try:
             type = result_of(op, inputs)
@@ -158,7 +160,7 @@ class _Writer(GraphWriter):
             return value
         return Value(self.fresh(f"{value.name}/frames"), type)
 
-    def _shape(self, value: Value) -> Ints | None:
+    def _shape(self, value: Value) -> tuple[int, ...] | None:
         """The shape of rows of a value; None if it is no series."""
         axis = self.axes.get(value.name)
         return None if axis is None else row_shape(value.shape, axis)
@@ -214,7 +216,7 @@ def _slice_for_rows(op: Slice, axis: int) -> Slice | None:
     return Slice(start, shape, step)
 
 
-def _with_other_axes(op: Op, shape: Ints, axis: int) -> Op | None:
+def _with_other_axes(op: Op, shape: tuple[int, ...], axis: int) -> Op | None:
     """The operator with windows along rows, or with the axes of a reduction for rows; None if it
     has neither."""
     rank = len(shape)
@@ -246,7 +248,7 @@ def _constant_for_rows(value: Value, op: Op, *, swapped: bool) -> Value | None:
     return value
 
 
-def _reshaped(value: Value, shape: Ints) -> Value:
+def _reshaped(value: Value, shape: tuple[int, ...]) -> Value:
     """A constant in another shape with the same order of elements."""
     assert value.data is not None
     if shape == value.shape or len(shape) == len(value.shape) == 0:
@@ -482,6 +484,6 @@ def _along(region: Region, axis: int) -> Interval:
     return region.lower[axis], region.upper[axis]
 
 
-def _with(shape: Ints, axis: int, extent: int) -> Ints:
+def _with(shape: tuple[int, ...], axis: int, extent: int) -> tuple[int, ...]:
     """A shape with another extent along an axis."""
     return (*shape[:axis], extent, *shape[axis + 1 :])

@@ -22,7 +22,7 @@ from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
 from penstock.ir.op import COLUMNS, IMAGE_RANK, row_axis, row_count
-from penstock.ir.tensor import Ints, Region
+from penstock.ir.tensor import Region
 from penstock.passes.cleaning import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories
@@ -335,9 +335,9 @@ class _Loops:
     inner: those inside them; the stripes of a group run in turn for each stripe of the plan.
     """
 
-    outer: Ints
-    planned: Ints = ()
-    inner: Ints = ()
+    outer: tuple[int, ...]
+    planned: tuple[int, ...] = ()
+    inner: tuple[int, ...] = ()
 
     def count(self, stripes: StripeConfig) -> int:
         """Return the number of stripes that are nodes."""
@@ -386,7 +386,7 @@ def _whole_boxes(parts: Parts, one: Cascade) -> Iterator[ComputedBox]:
 
 
 def _unit(
-    one: Cascade, stripes: StripeConfig, boxes: Sequence[ComputedBox], planned: Ints
+    one: Cascade, stripes: StripeConfig, boxes: Sequence[ComputedBox], planned: tuple[int, ...]
 ) -> Cascade:
     """Return the cascade of the nodes that compute some boxes of a cascade's tensors, in terms of
     rows, columns and chains.
@@ -477,7 +477,7 @@ def _with_part_names(parts: Parts, one: Cascade) -> Cascade:
     )
 
 
-def _numbers(parts: Parts, one: Cascade) -> Ints:
+def _numbers(parts: Parts, one: Cascade) -> tuple[int, ...]:
     number = {part.name: k for k, part in enumerate(parts.parts)}
     return tuple(number[name] for name in one.parts)
 
@@ -620,13 +620,15 @@ def _stripes(parts: Parts, one: Cascade) -> StripeConfig | None:
     return _config(one, shape, stripe, one.loops)
 
 
-def _nest(given: StripeConfig) -> Ints:
+def _nest(given: StripeConfig) -> tuple[int, ...]:
     """The axes with several stripes, the outermost loop first."""
     several = [axis for axis, count in enumerate(given.stripes) if count > 1]
     return tuple(sorted(several, key=lambda axis: given.order[axis]))
 
 
-def _config(one: Cascade, shape: Ints, stripe: Ints, loops: Sequence[int] | None) -> StripeConfig:
+def _config(
+    one: Cascade, shape: tuple[int, ...], stripe: tuple[int, ...], loops: Sequence[int] | None
+) -> StripeConfig:
     if len(stripe) != len(shape) or min(stripe, default=1) < 1:
         raise _wrong_stripes(one, shape, f"a stripe of {stripe} is no box of the output")
     stripe = tuple(map(min, stripe, shape))
@@ -641,7 +643,7 @@ def _config(one: Cascade, shape: Ints, stripe: Ints, loops: Sequence[int] | None
     return StripeConfig(stripe, shape, stripe, order, counts, (0,) * len(shape))
 
 
-def _wrong_stripes(one: Cascade, shape: Ints, what: str) -> UsageError:
+def _wrong_stripes(one: Cascade, shape: tuple[int, ...], what: str) -> UsageError:
     return UsageError(
         "cascader-008",
         what,

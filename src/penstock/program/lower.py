@@ -28,7 +28,6 @@ import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.op import row_count
-from penstock.ir.tensor import Ints
 from penstock.program.constants import (
     band_tables,
     constant_buffers,
@@ -309,7 +308,7 @@ class _Read:
     an image of the reader."""
 
     producer: int
-    needed: Ints
+    needed: tuple[int, ...]
     image: int
 
     @property
@@ -542,7 +541,7 @@ class Formula:
 
 
 @cache
-def formula(counts: Ints) -> Formula | None:
+def formula(counts: tuple[int, ...]) -> Formula | None:
     """The formula of the counts for n = 0, 1, ..; None if there is none."""
     table = np.array(counts)
     n = np.arange(len(counts))
@@ -557,7 +556,7 @@ def formula(counts: Ints) -> Formula | None:
     return None
 
 
-def count_at(counts: Ints, n: Expr, *, positive: bool, image: int | None = None) -> Expr:
+def count_at(counts: tuple[int, ...], n: Expr, *, positive: bool, image: int | None = None) -> Expr:
     """The count for n, by formula or from a table.
 
     image: rows of an image; a formula may hold for the rows of each image."""
@@ -576,7 +575,7 @@ def count_at(counts: Ints, n: Expr, *, positive: bool, image: int | None = None)
     return TableEntry(counts, n)
 
 
-def _repeats(counts: Ints, image: int) -> bool:
+def _repeats(counts: tuple[int, ...], image: int) -> bool:
     """Whether the counts of all images are alike, each on top of those before."""
     n = np.arange(len(counts))
     first = np.array(counts[: image + 1])

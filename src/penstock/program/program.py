@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 from penstock.brief import Brief
 from penstock.frozen import frozen
 from penstock.ir.op import Kernel, Op, Site, row_count
-from penstock.ir.tensor import Data, Ints, TensorType
+from penstock.ir.tensor import Data, TensorType
 from penstock.program.expr import Expr, Var, binary
 
 
@@ -65,7 +65,7 @@ class Rows:
 
     pitch: int
     ring: int
-    table: Ints | None = None
+    table: tuple[int, ...] | None = None
     rotation: Rotation | None = None
 
     @staticmethod
@@ -352,7 +352,7 @@ class Submission(Brief):
     run: tuple[Command, ...]
     submit: Invoke
     number: Expr
-    ends: tuple[Ints, ...]
+    ends: tuple[tuple[int, ...], ...]
     parts: Parts
 
     def __hash__(self) -> int:

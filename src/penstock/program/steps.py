@@ -13,7 +13,6 @@ from typing import Generic, TypeVar
 
 from penstock.frozen import frozen
 from penstock.ir.op import row_count
-from penstock.ir.tensor import Ints
 from penstock.program.expr import Binary, Expr, TableEntry, Var, evaluate
 from penstock.program.program import (
     Address,
@@ -341,7 +340,7 @@ def _unrolled(
 ROW_ENTRY_BYTES = 4
 """Bytes of an entry of a row table: an offset of one word."""
 
-RowTable = tuple[str, Ints]
+RowTable = tuple[str, tuple[int, ...]]
 """A buffer, and the offset of each row in it, in bytes."""
 
 
@@ -353,7 +352,7 @@ def row_tables(program: Program) -> tuple[RowTable, ...]:
     return tuple(dict.fromkeys((buffer, table) for buffer, table in found if table is not None))
 
 
-def row_table(rows: Rows) -> Ints | None:
+def row_table(rows: Rows) -> tuple[int, ...] | None:
     """The table of offsets by which C finds rows; None if it needs none.
 
     For a ring that rotates, the table has the offsets of all slots twice: the offsets of its rows
@@ -371,7 +370,7 @@ def _shown(command: Command) -> tuple[View, ...]:
     return () if isinstance(command, Advance) else accessed_views(command)
 
 
-def bound_tables(program: Program) -> tuple[Ints, ...]:
+def bound_tables(program: Program) -> tuple[tuple[int, ...], ...]:
     """Every distinct table that a bound or offset uses, in program order."""
     found = (
         entry.values
@@ -382,7 +381,7 @@ def bound_tables(program: Program) -> tuple[Ints, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def entry_bytes(values: Ints) -> int:
+def entry_bytes(values: tuple[int, ...]) -> int:
     """Bytes of an entry of a bound table: 1 or 2 if all entries are non-negative and fit, otherwise
     4."""
     if min(values) < 0:

@@ -17,7 +17,6 @@ from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.graph import Graph
 from penstock.ir.operator_facts import StatedAttribute
-from penstock.ir.tensor import Ints
 from penstock.reports.codec import LINKED, Json, encoded_fields, named
 from penstock.reports.formats import ABSENT, short_names
 from penstock.scheduling.model.stripe import Stripes
@@ -57,7 +56,7 @@ class LayerTensor(Brief):
 
     role: TensorRole
     name: str
-    shape: Ints
+    shape: tuple[int, ...]
     element_type: str
     size_bytes: int
     scales: tuple[float, float] | None = None
@@ -71,7 +70,7 @@ class NodeLine:
     """A node: operator, output shape, engine, name."""
 
     kind: str
-    shape: Ints
+    shape: tuple[int, ...]
     engine: str
     name: str
 
@@ -86,7 +85,7 @@ class ConstantChannels(Brief):
     """
 
     layer: str
-    channels: Ints
+    channels: tuple[int, ...]
     count: int
     weights: str
     skipped: bool
@@ -210,10 +209,10 @@ class Step(Brief):
     name: str
     kind: str
     origin: str
-    shape: Ints
+    shape: tuple[int, ...]
     cascade: int | None
     rows: int | None
-    reads: Ints
+    reads: tuple[int, ...]
     calls: int
     macs: int
     read_bytes: int
@@ -242,7 +241,7 @@ class Step(Brief):
         return self
 
     @property
-    def numbers(self) -> Ints:
+    def numbers(self) -> tuple[int, ...]:
         """Its number in the program, if it has one."""
         return () if self.step is None else (self.step,)
 
@@ -304,7 +303,7 @@ class Layer(Brief):
 
     kind: str = field(metadata=named("operator"))
     steps: tuple[Step, ...] = field(default=(), metadata=LINKED)
-    indices: Ints = field(default=(), metadata=named("steps"))
+    indices: tuple[int, ...] = field(default=(), metadata=named("steps"))
     weight_bytes: int = 0
     live_bytes: int | None = None
     short_name: str = ""
@@ -346,7 +345,7 @@ class Layer(Brief):
         return tuple(found.values())
 
     @property
-    def shape(self) -> Ints:
+    def shape(self) -> tuple[int, ...]:
         """The shape of its whole output."""
         outputs = (one.shape for one in self.last.tensors if one.role is TensorRole.OUTPUT)
         return next(outputs, self.last.shape)
@@ -357,7 +356,7 @@ class Layer(Brief):
         return min(self.numbers, default=None)
 
     @property
-    def numbers(self) -> Ints:
+    def numbers(self) -> tuple[int, ...]:
         """Numbers of its steps in the program."""
         return tuple(number for one in self.steps for number in one.numbers)
 

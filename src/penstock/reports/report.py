@@ -15,7 +15,7 @@ import numpy as np
 from penstock.brief import Brief
 from penstock.errors import UsageError
 from penstock.frozen import frozen
-from penstock.ir.tensor import Array, DType, Ints, TensorType
+from penstock.ir.tensor import Array, DType, TensorType
 from penstock.optional import Dropped
 from penstock.reports.accuracy import Evaluation
 from penstock.reports.codec import (
@@ -51,12 +51,12 @@ class InterfaceTensor:
     order: axis a is axis order[a] of the tensor in the model's file; empty if they are the same."""
 
     name: str
-    shape: Ints
+    shape: tuple[int, ...]
     element_type: str
     scale: float | None
     zero_point: int | None
     channels_first: bool = False
-    order: Ints = ()
+    order: tuple[int, ...] = ()
 
     @staticmethod
     def of(
@@ -64,7 +64,7 @@ class InterfaceTensor:
         type: TensorType,
         *,
         channels_first: bool = False,
-        order: Ints = (),
+        order: tuple[int, ...] = (),
     ) -> InterfaceTensor:
         """The record of a tensor of this type."""
         q = type.quantisation
@@ -80,7 +80,7 @@ class InterfaceTensor:
         )
 
     @property
-    def file_shape(self) -> Ints:
+    def file_shape(self) -> tuple[int, ...]:
         """The shape of the tensor in the model's file."""
         return tuple(self.shape[self.order.index(a)] for a in range(len(self.order))) or self.shape
 

@@ -13,7 +13,6 @@ from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.op import Kernel
-from penstock.ir.tensor import Ints
 from penstock.ops.pad import Pad
 from penstock.program.program import Program
 from penstock.program.steps import steps
@@ -177,7 +176,7 @@ def layers(schedule: Schedule, program: Program) -> tuple[Step, ...]:
     factors, sizes = _factors(found), _buffer_bytes(program)
     whole = {node.name: node for node in schedule.assigned_parts.graph.nodes}
 
-    def step(one: CostedStep, reads: Ints) -> Step:
+    def step(one: CostedStep, reads: tuple[int, ...]) -> Step:
         part, cost = one.part, one.cost
         kind, origin = part.kind_and_origin
         use = needed.get(one.tensor, _NOTHING)
@@ -237,7 +236,7 @@ def _buffer_bytes(program: Program) -> Mapping[int | None, int]:
     }
 
 
-def _reads(found: Sequence[CostedStep], owners: Mapping[str, str]) -> Iterator[Ints]:
+def _reads(found: Sequence[CostedStep], owners: Mapping[str, str]) -> Iterator[tuple[int, ...]]:
     """The indices of the steps that each step reads: of those that write a tensor, such as
     the bands of a cascade, the last one before it; -1 for the caller."""
     places: dict[str, int] = {}
@@ -267,7 +266,7 @@ def tensors(
     return (*read, _tensor(TensorRole.OUTPUT, output, logical_shape(output, producers)))
 
 
-def _tensor(role: TensorRole, value: Value, shape: Ints) -> LayerTensor:
+def _tensor(role: TensorRole, value: Value, shape: tuple[int, ...]) -> LayerTensor:
     type, stated = value.type, value.quantisation
     known = (role, value.name, shape, type.dtype.value, type.size_bytes)
     if stated is None:
@@ -295,7 +294,7 @@ def _every_node(nodes: tuple[Node, ...]) -> Iterator[Node]:
             yield from _every_node(node.op.nodes)
 
 
-def logical_shape(value: Value, producers: Mapping[str, Node]) -> Ints:
+def logical_shape(value: Value, producers: Mapping[str, Node]) -> tuple[int, ...]:
     """Return the shape of a tensor without layout.
 
     For a tensor in channel blocks, that is the shape of the unpacked tensor, without the channels

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 
 
 @frozen
@@ -16,7 +16,7 @@ class Difference:
 
     tensor: str
     set_number: int
-    index: Ints | None
+    index: tuple[int, ...] | None
     expected: float
     found: float
     elements: int

@@ -20,7 +20,7 @@ from penstock.errors import ModelError, OutputError
 from penstock.frontends.variables import Feedback
 from penstock.frozen import frozen
 from penstock.ir.array_archive import ArchiveError, pack_arrays, read_arrays
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 from penstock.limits import DEFAULT_SIZE_LIMIT_BYTES, SizeLimitError
 from penstock.simulators.drawn_inputs import KINDS, InputType, draw_inputs
 from penstock.simulators.tflite_micro import GoldenSet, run_tflite_micro_sets, tflite_micro_version
@@ -40,7 +40,7 @@ class Goldens(Brief):
 
     model: str
     runtime: str
-    set_numbers: Ints
+    set_numbers: tuple[int, ...]
     kinds: tuple[str, ...]
     sets: tuple[GoldenSet, ...]
     tensor_set: int | None
@@ -94,7 +94,7 @@ class Replaced:
     """Operators that TensorFlow Lite Micro does not run: their indices in the model, and a function
     from the inputs of all sets to the outputs of these operators in each set."""
 
-    operators: Ints
+    operators: tuple[int, ...]
     outputs: Callable[[Sequence[tuple[Array, ...]]], Sequence[tuple[Array, ...]]]
 
 
@@ -321,7 +321,7 @@ def _tensors(members: Members) -> tuple[tuple[int, Array], ...]:
     return tuple(sorted(tensors.items(), key=lambda item: item[0]))
 
 
-def _set_numbers(inputs: ArraysBySet, outputs: ArraysBySet, owner: int | None) -> Ints:
+def _set_numbers(inputs: ArraysBySet, outputs: ArraysBySet, owner: int | None) -> tuple[int, ...]:
     """The numbers of all sets; `owner` is the set of the tensors, if the archive has tensors."""
     if inputs.keys() != outputs.keys():
         odd = sorted(inputs.keys() ^ outputs.keys())
@@ -335,7 +335,7 @@ def _set_numbers(inputs: ArraysBySet, outputs: ArraysBySet, owner: int | None) -
 
 
 def _tflm_sets(
-    outputs: ArraysBySet, numbers: Ints, sets: tuple[GoldenSet, ...]
+    outputs: ArraysBySet, numbers: tuple[int, ...], sets: tuple[GoldenSet, ...]
 ) -> tuple[GoldenSet, ...]:
     """The outputs of TensorFlow Lite Micro for the same inputs; empty if they agree."""
     if not outputs:

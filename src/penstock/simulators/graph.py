@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from penstock.ir.graph import Graph, Node
-from penstock.ir.tensor import Array, Ints, Region
+from penstock.ir.tensor import Array, Region
 
 
 def run_graph(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -60,7 +60,7 @@ class TensorTrace:
 
     Elements that are not computed, because nothing reads them, are masked (`numpy.ma`)."""
 
-    def __init__(self, tensors: dict[str, Array], shapes: Mapping[str, Ints]) -> None:
+    def __init__(self, tensors: dict[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
         self._tensors = tensors
         self._shapes = shapes
 

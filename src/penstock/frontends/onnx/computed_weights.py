@@ -25,7 +25,6 @@ from penstock.frontends.onnx.windows import (
     steps,
     windows,
 )
-from penstock.ir.tensor import Ints
 
 
 def is_standard(node: FileNode, computed: frozenset[str]) -> bool:
@@ -33,7 +32,7 @@ def is_standard(node: FileNode, computed: frozenset[str]) -> bool:
     return node.name not in DEFINITIONS or computed.isdisjoint(node.inputs[1:2])
 
 
-def _operands(new: Definition) -> tuple[Ints, Ints, int] | None:
+def _operands(new: Definition) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
     """The shapes of input and weights, and the number of groups; None if they do not fit."""
     shape, weights = (new.shapes.get(new.given(k)) for k in (0, 1))
     groups = whole(new.node, "group", 1)
@@ -58,7 +57,11 @@ def _convolution(new: Definition) -> bool:
 
 
 def _name_product(
-    new: Definition, under: Windows, operands: tuple[str, str], extents: Ints, groups: int
+    new: Definition,
+    under: Windows,
+    operands: tuple[str, str],
+    extents: tuple[int, ...],
+    groups: int,
 ) -> None:
     """Let a convolution be the output.
 

@@ -17,7 +17,7 @@ import numpy as np
 from penstock.frontends.onnx.definitions import Shapes
 from penstock.frontends.onnx.file import File, FileNode, Subgraph
 from penstock.frontends.onnx.folding import along
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 
 MOST_ROUNDS = 100  # Nodes of control flow that depend on each other.
 MOST_NODES = 50_000  # Of an unrolled model.
@@ -225,7 +225,7 @@ def _renamed(node: FileNode, names: Mapping[str, str]) -> FileNode:
     )
 
 
-def _listed(node: FileNode, name: str, count: int) -> Ints:
+def _listed(node: FileNode, name: str, count: int) -> tuple[int, ...]:
     """An attribute of `count` integers; zeros if it is absent."""
     found = node.attributes.get(name, (0,) * count)
     listed = found if isinstance(found, tuple) else (found,)

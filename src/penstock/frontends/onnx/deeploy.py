@@ -40,7 +40,7 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
 from penstock.ir.operator_facts import OnnxName
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 from penstock.opkit.layers import other_axes
 from penstock.opkit.requantise import ADDENDS, MULTIPLIERS, SHIFT
 
@@ -79,7 +79,7 @@ def _own_name(node: FileNode) -> str:
     return name if domain in DOMAINS and name in NAMES else node.name
 
 
-def _shapes(file: File, extents: Mapping[str, int]) -> Mapping[str, Ints | None]:
+def _shapes(file: File, extents: Mapping[str, int]) -> Mapping[str, tuple[int, ...] | None]:
     """Shapes of tensors: the dialect's operators keep that of their input, but for a mean."""
     nodes: list[FileNode] = []
     for node in file.nodes:
@@ -199,7 +199,7 @@ class _Writer:
     file: File
     integers: Mapping[str, str]
     operators: Mapping[str, OnnxName]
-    shapes: Mapping[str, Ints | None]
+    shapes: Mapping[str, tuple[int, ...] | None]
     constants: dict[str, Array]
     nodes: list[FileNode] = field(default_factory=list)
     forms: dict[str, _Form] = field(default_factory=dict)
@@ -790,7 +790,7 @@ def _as_channels(bias: Int64s, node: FileNode) -> Int64s:
     return bias.reshape(-1, *(1,) * 2) if node.name == "Conv" and bias.ndim == 1 else bias
 
 
-def _of_shape(parameter: Int64s, shape: Ints) -> Int64s:
+def _of_shape(parameter: Int64s, shape: tuple[int, ...]) -> Int64s:
     """A parameter with the rank of the tensor.  One that does not broadcast to the tensor, and one
     of rank 1, run along axis 1, as in quantlib."""
     rank = len(shape)
@@ -857,7 +857,7 @@ def _gelu(x: Array, b: int, one: int) -> Array:
     return x * (one + np.sign(x) * (one - bent * bent) >> 1)
 
 
-def _powers(a: int, b: int, c: int, log2: int) -> Ints:
+def _powers(a: int, b: int, c: int, log2: int) -> tuple[int, ...]:
     """The powers of the differences 0 .. 255 to the maximum: a (p + b)^2 + c, halved z times."""
     if log2 < 1:
         return ()

@@ -11,13 +11,13 @@ import onnx
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import along
 from penstock.ir.foreign import Attribute
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 
-Shapes = Mapping[str, Ints | None]
+Shapes = Mapping[str, tuple[int, ...] | None]
 """Of the tensors of a model, by name; None where one is not known."""
 
 
-Input = str | Ints | float | Array
+Input = str | tuple[int, ...] | float | Array
 """Of a new node: a name, or the integers, the real number or the elements of a new constant."""
 
 

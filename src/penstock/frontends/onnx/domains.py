@@ -36,7 +36,7 @@ from penstock.frontends.onnx.operators import (
 )
 from penstock.frozen import frozen
 from penstock.ir.operator_facts import OnnxName
-from penstock.ir.tensor import FILE_TYPES, Array, Ints, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Array, Quantisation, TensorType
 
 # Quantisation of real numbers in [-4, 4), the range of normalised signals.
 ASSUMED = Quantisation((1 / 32,), (0,))
@@ -444,7 +444,7 @@ def table_of_chain(
     scale: Quantisation,
     constants: ModelConstants,
     opset: int,
-) -> Ints:
+) -> tuple[int, ...]:
     """Elements of the result, quantised to `scale`, for the elements -128 .. 127 of the source.
 
     Every node is evaluated in single precision, as constants are.  Raises UnsupportedError if an

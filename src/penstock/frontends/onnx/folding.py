@@ -21,7 +21,7 @@ from penstock.errors import ModelError
 from penstock.frontends.onnx.file import FileNode
 from penstock.frontends.onnx.operators import operator_schema
 from penstock.ir.foreign import MALFORMED
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 from penstock.limits import SizeLimitError, take
 
 MOST_ELEMENTS = 2**26  # Largest number of elements of a result.
@@ -158,7 +158,9 @@ def wrong(node: FileNode, what: str) -> ModelError:
     return ModelError("onnx-005", f"{node.name}: {what}", where=node.where, help=MALFORMED)
 
 
-def reshaped(shape: Ints, wanted: Ints, zero_is_zero: bool = False) -> Ints:
+def reshaped(
+    shape: tuple[int, ...], wanted: tuple[int, ...], zero_is_zero: bool = False
+) -> tuple[int, ...]:
     """Output shape of Reshape: 0 keeps an extent, unless `zero_is_zero`; -1 infers one.
 
     >>> reshaped((2, 3, 4), (0, -1))
@@ -177,7 +179,7 @@ def reshaped(shape: Ints, wanted: Ints, zero_is_zero: bool = False) -> Ints:
     return tuple(found)
 
 
-def squeezed(shape: Ints, axes: Sequence[int] | None) -> Ints:
+def squeezed(shape: tuple[int, ...], axes: Sequence[int] | None) -> tuple[int, ...]:
     """Output shape of Squeeze: without `axes`, or without all axes of extent 1.
 
     Raises ValueError if an axis has another extent."""
@@ -188,7 +190,7 @@ def squeezed(shape: Ints, axes: Sequence[int] | None) -> Ints:
     return tuple(e for a, e in enumerate(shape) if a not in chosen or e != 1)
 
 
-def unsqueezed(shape: Ints, axes: Sequence[int]) -> Ints:
+def unsqueezed(shape: tuple[int, ...], axes: Sequence[int]) -> tuple[int, ...]:
     """Output shape of Unsqueeze: with axes of extent 1 inserted.
 
     Raises ValueError if an axis occurs twice."""
@@ -200,7 +202,7 @@ def unsqueezed(shape: Ints, axes: Sequence[int]) -> Ints:
     return tuple(1 if a in chosen else next(rest) for a in range(rank))
 
 
-def flattened(shape: Ints, axis: int) -> Ints:
+def flattened(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     """Output shape of Flatten: axes before `axis` merged, and the other axes merged."""
     if not -len(shape) <= axis <= len(shape):
         raise ValueError(f"axis is {axis}, rank is {len(shape)}")
@@ -214,7 +216,7 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def listed_axes(node: FileNode, inputs: Sequence[Array | None]) -> Ints | None:
+def listed_axes(node: FileNode, inputs: Sequence[Array | None]) -> tuple[int, ...] | None:
     """Axes of a node: an attribute in old opsets, the second input in new ones; None if absent."""
     found = node.attributes.get("axes")
     if found is not None:
@@ -240,7 +242,7 @@ def along(
     return replace(node, inputs=(*node.inputs, constant(np.array(axes, np.int64))))
 
 
-def permutation(node: FileNode, rank: int) -> Ints:
+def permutation(node: FileNode, rank: int) -> tuple[int, ...]:
     """Permutation of Transpose: input axis by output axis.  Raises ValueError if it is none."""
     found = node.attributes.get("perm", tuple(reversed(range(rank))))
     if not isinstance(found, tuple) or sorted(found) != list(range(rank)):
@@ -248,13 +250,13 @@ def permutation(node: FileNode, rank: int) -> Ints:
     return tuple(int(a) for a in found)
 
 
-def shape_slice(node: FileNode, shape: Ints) -> Ints:
+def shape_slice(node: FileNode, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Output of Shape: the shape, or the slice of it that the node's attributes select."""
     end = node.attributes.get("end")
     return shape[whole(node, "start", 0) : None if end is None else whole(node, "end", 0)]
 
 
-def numbers(x: Array) -> Ints:
+def numbers(x: Array) -> tuple[int, ...]:
     """A short list of integers, such as axes or extents.  Raises ValueError for other arrays."""
     if x.dtype.kind not in "iu":
         raise ValueError(f"{x.dtype} elements, must be integers")

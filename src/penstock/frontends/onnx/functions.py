@@ -40,7 +40,7 @@ from penstock.frontends.onnx.file import File, FileNode, node_of
 from penstock.frontends.onnx.folding import SHORT, proto_of, shape_slice
 from penstock.frontends.onnx.operators import SHAPE, SHAPES, SIZE, operator_schema
 from penstock.frontends.onnx.rewrites import folded_constants
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 
 Types = Mapping[str, onnx.TypeProto]  # By name of a tensor.
 OURS: Mapping[str, Define] = {
@@ -293,7 +293,7 @@ def with_known_shapes(file: File, extents: Mapping[str, int]) -> File:
     return file
 
 
-def _extents(type: onnx.TypeProto | None) -> Ints | None:
+def _extents(type: onnx.TypeProto | None) -> tuple[int, ...] | None:
     """The shape of a tensor type; None if it is not known."""
     if type is None or not type.tensor_type.HasField("shape"):
         return None

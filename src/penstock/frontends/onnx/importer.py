@@ -53,7 +53,7 @@ from penstock.ir.foreign import EXPORT_FOR_INFERENCE, MALFORMED, Made
 from penstock.ir.graph import Graph, Node, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import OnnxName
-from penstock.ir.tensor import FILE_TYPES, Array, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Array, DType, Quantisation, TensorType
 from penstock.ir.verify import verify
 from penstock.opkit.checks import require_elements
 from penstock.ops.conversions import Cast, Dequantize, Quantize, QuantizeReal
@@ -846,7 +846,9 @@ class _Importer:
         self._tensors.put(name, OrderedTensor(value, order))
 
 
-def _new_shape(node: FileNode, shape: Ints, arrays: list[Array | None]) -> Ints:
+def _new_shape(
+    node: FileNode, shape: tuple[int, ...], arrays: list[Array | None]
+) -> tuple[int, ...]:
     """The output's shape of a node that reshapes a tensor of `shape`."""
     if node.name == "Flatten":
         return folding.flattened(shape, folding.whole(node, "axis", 1))

@@ -23,7 +23,7 @@ from penstock.frontends.onnx.definitions import Define, Definition
 from penstock.frontends.onnx.file import File, FileNode
 from penstock.frontends.onnx.folding import whole, wrong
 from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, QUANTISE
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 
 SUMS = ("MatMulInteger", "ConvInteger")
 FORMS = (QUANTISE, DEQUANTISE)  # Operators of which only some forms are defined.
@@ -90,13 +90,13 @@ def _dynamically_quantised(new: Definition) -> bool:
     return True
 
 
-def _parameters(new: Definition, shape: Ints) -> list[str]:
+def _parameters(new: Definition, shape: tuple[int, ...]) -> list[str]:
     """The scale, and the zero point if there is one, as real numbers that broadcast to the
     tensor."""
     return [_parameter(new, name, shape) for name in new.node.inputs[1:3] if name]
 
 
-def _parameter(new: Definition, name: str, shape: Ints) -> str:
+def _parameter(new: Definition, name: str, shape: tuple[int, ...]) -> str:
     found = new.file.constants.get(name)
     if found is None:
         return new.as_real(new.made("Reshape", name, ()))

@@ -17,7 +17,7 @@ from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, MOVING, SA
 from penstock.frozen import frozen
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.graph import Value
-from penstock.ir.tensor import FILE_TYPES, Array, Data, DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import FILE_TYPES, Array, Data, DType, Quantisation, TensorType
 
 # The quantisation that a QuantizeLinear or DequantizeLinear of an ONNX model defines.
 #
@@ -270,7 +270,9 @@ class ModelConstants:
         return None if axis is None else ModelConstant(moved[0], replace(q, axis=axis))
 
 
-def _axis_after(node: FileNode, before: Ints, axis: int, after: Ints) -> int | None:
+def _axis_after(
+    node: FileNode, before: tuple[int, ...], axis: int, after: tuple[int, ...]
+) -> int | None:
     """The axis that keeps the indices of an axis of the input; None if there is none."""
     if node.name == "Transpose":
         return folding.permutation(node, len(before)).index(axis)

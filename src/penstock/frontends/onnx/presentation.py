@@ -20,7 +20,7 @@ from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.operator_facts import AxisOrder
-from penstock.ir.tensor import DType, Ints, Quantisation, TensorType
+from penstock.ir.tensor import DType, Quantisation, TensorType
 
 # The element types of inputs and outputs in an ONNX file, compared with those in the graph.
 
@@ -147,7 +147,7 @@ class Presenter:
             )
         return axis
 
-    def _shape(self, name: str) -> Ints:
+    def _shape(self, name: str) -> tuple[int, ...]:
         """The model's shape of a tensor or constant."""
         if name in self.tensors:
             return self.tensors.shape(name)

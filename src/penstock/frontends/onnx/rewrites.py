@@ -35,7 +35,7 @@ from penstock.frontends.onnx.operators import DEQUANTISE, EIGHT_BITS, MOVING, QU
 from penstock.frozen import frozen
 from penstock.ir.foreign import Attribute
 from penstock.ir.graph import free_name
-from penstock.ir.tensor import Array, Ints
+from penstock.ir.tensor import Array
 
 
 def rewritten(file: File) -> File:
@@ -113,7 +113,7 @@ class _Quantised:
     operands: tuple[tuple[int, int, int], ...]
     output: tuple[int, int]
     bias: int | None = None
-    plain: Ints = ()
+    plain: tuple[int, ...] = ()
     added: Mapping[str, Attribute] = field(default_factory=dict)
 
 

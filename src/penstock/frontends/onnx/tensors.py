@@ -20,11 +20,11 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value, free_name, result_of
 from penstock.ir.op import Op
-from penstock.ir.tensor import Array, Ints, Quantisation, TensorType
+from penstock.ir.tensor import Array, Quantisation, TensorType
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose
 
-Order = Ints  # Axis a of the value is axis order[a] of the model's tensor.
+Order = tuple[int, ...]  # Axis a of the value is axis order[a] of the model's tensor.
 
 
 def own(rank: int) -> Order:
@@ -45,7 +45,7 @@ class OrderedTensor:
     order: Order
 
     @property
-    def shape(self) -> Ints:
+    def shape(self) -> tuple[int, ...]:
         """The model's shape."""
         return tuple(self.value.shape[self.order.index(a)] for a in range(len(self.order)))
 
@@ -59,7 +59,7 @@ class FlattenedMatrix:
     source: OrderedTensor
 
     @property
-    def shape(self) -> Ints:
+    def shape(self) -> tuple[int, ...]:
         rows, *rest = self.source.shape
         return rows, math.prod(rest)
 
@@ -98,7 +98,7 @@ class Tensors:
         """Records that `other` is the same tensor as `name`."""
         self._found[other] = self._found[name]
 
-    def shape(self, name: str) -> Ints:
+    def shape(self, name: str) -> tuple[int, ...]:
         """The model's shape."""
         return self._found[name].shape
 
@@ -142,7 +142,7 @@ class Tensors:
             return self.viewed(found.value, shape, name)
         return self.derived(Transpose(steps), found.value, name, found.value.quantisation)
 
-    def viewed(self, value: Value, shape: Ints, name: str) -> Value:
+    def viewed(self, value: Value, shape: tuple[int, ...], name: str) -> Value:
         """The value reshaped."""
         if value.shape == shape:
             return value
@@ -173,7 +173,7 @@ class Tensors:
             self._derived[key] = made
         return self._derived[key]
 
-    def reshape(self, name: str, target: str, shape: Ints) -> None:
+    def reshape(self, name: str, target: str, shape: tuple[int, ...]) -> None:
         """Records that `target` is `name` reshaped.
 
         Groups of axes that are split or merged keep their order.  A flattened matrix gets a value
@@ -198,12 +198,12 @@ class Tensors:
         self.put(target, OrderedTensor(found.value, tuple(axes.index(a) for a in found.order)))
 
 
-def _orders(found: OrderedTensor, shape: Ints) -> tuple[Order, Order]:
+def _orders(found: OrderedTensor, shape: tuple[int, ...]) -> tuple[Order, Order]:
     """Orders before and after a reshape that moves no elements."""
     # Axes of a group that the reshape splits or merges are adjacent; groups keep their order.
     groups = list(_groups(found.shape, shape))
 
-    def comes(group: tuple[Ints, Ints]) -> int:
+    def comes(group: tuple[tuple[int, ...], tuple[int, ...]]) -> int:
         before = group[0]
         large = [a for a in before if found.shape[a] > 1]
         return min((found.order.index(a) for a in large or before), default=len(found.order))
@@ -215,12 +215,14 @@ def _orders(found: OrderedTensor, shape: Ints) -> tuple[Order, Order]:
     )
 
 
-def _lie_alike(shape: Ints, a: Order, b: Order) -> bool:
+def _lie_alike(shape: tuple[int, ...], a: Order, b: Order) -> bool:
     """Whether two orders differ only in axes of extent 1."""
     return [k for k in a if shape[k] > 1] == [k for k in b if shape[k] > 1]
 
 
-def _groups(before: Ints, after: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _groups(
+    before: tuple[int, ...], after: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Smallest groups of axes of two shapes that have equally many elements.
 
     >>> list(_groups((1, 6, 4), (1, 2, 3, 4)))

@@ -10,7 +10,6 @@ from itertools import product
 from penstock.frontends.onnx.definitions import Definition
 from penstock.frontends.onnx.folding import whole
 from penstock.frozen import frozen
-from penstock.ir.tensor import Ints
 from penstock.opkit.sliding import AUTO_PADS
 
 MOST_TAPS = 256
@@ -21,12 +20,12 @@ MOST_TAPS = 256
 class Windows:
     """`counts` windows of `sizes` elements along each axis, after padding."""
 
-    sizes: Ints
-    strides: Ints
-    dilations: Ints
-    starts: Ints
-    ends: Ints
-    counts: Ints
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    counts: tuple[int, ...]
 
     def padded(self, new: Definition, x: str, *fill: str) -> str:
         """The tensor with the padding of the windows."""
@@ -34,7 +33,7 @@ class Windows:
             return x
         return new.made("Pad", x, (0, 0, *self.starts, 0, 0, *self.ends), *fill)
 
-    def places(self) -> list[Ints]:
+    def places(self) -> list[tuple[int, ...]]:
         """The element of each tap of a window, row by row, from the window's first element."""
         return [
             tuple(k * d for k, d in zip(at, self.dilations, strict=True))
@@ -55,25 +54,25 @@ class Windows:
         return found
 
 
-def spans(sizes: Ints, dilations: Ints) -> Ints:
+def spans(sizes: tuple[int, ...], dilations: tuple[int, ...]) -> tuple[int, ...]:
     """The extents that windows cover."""
     return tuple((n - 1) * d + 1 for n, d in zip(sizes, dilations, strict=True))
 
 
-def listed(new: Definition, name: str, default: Ints) -> Ints:
+def listed(new: Definition, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
     """An attribute that lists integers."""
     found = new.node.attributes.get(name, default)
     return tuple(x for x in found if isinstance(x, int)) if isinstance(found, tuple) else ()
 
 
-def steps(new: Definition, axes: int) -> tuple[Ints, Ints] | None:
+def steps(new: Definition, axes: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Strides and dilations of the defined node; None if they are wrong."""
     found = listed(new, "strides", (1,) * axes), listed(new, "dilations", (1,) * axes)
     fits = all(len(x) == axes and min(x) > 0 for x in found)
     return found if fits else None
 
 
-def padding(new: Definition, axes: int) -> tuple[Ints, Ints] | None:
+def padding(new: Definition, axes: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The padding before and after each axis that the defined node states, none if `auto_pad` says
     how to pad; None if it is wrong."""
     how = new.node.attributes.get("auto_pad", "NOTSET")
@@ -93,7 +92,7 @@ def halves(new: Definition, total: int) -> tuple[int, int]:
     return (small, large) if is_upper else (large, small)
 
 
-def windows(new: Definition, extents: Ints, sizes: Ints) -> Windows | None:
+def windows(new: Definition, extents: tuple[int, ...], sizes: tuple[int, ...]) -> Windows | None:
     """The windows of the defined node, a convolution or a pool; None if its attributes are wrong,
     or if windows do not fit or are too large."""
     axes, count = len(extents), 1

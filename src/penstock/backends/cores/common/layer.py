@@ -22,7 +22,7 @@ from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
 from penstock.frozen import frozen
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
 from penstock.ir.op import Kernel, Op, Site, Table, row_count
-from penstock.ir.tensor import Ints, Region
+from penstock.ir.tensor import Region
 from penstock.opkit.kernels import members
 from penstock.opkit.layers import WIDE
 from penstock.opkit.requantise import (
@@ -128,7 +128,7 @@ def channel_forms(channels: Channels) -> tuple[str, Int64s]:
     return classes, np.array(rows, np.int64).reshape(-1, NUMBERS)
 
 
-def _numbers(lone: ChannelCertificate, reference: list[int]) -> Ints:
+def _numbers(lone: ChannelCertificate, reference: list[int]) -> tuple[int, ...]:
     form = lone.form
     if form is None:
         return tuple(reference)
@@ -252,7 +252,7 @@ def certified_layer(
 
 
 @lru_cache(maxsize=1024)
-def certificate(op: LayerOp, site: Site, fraction_bits: int, order: Ints) -> Certificate:
+def certificate(op: LayerOp, site: Site, fraction_bits: int, order: tuple[int, ...]) -> Certificate:
     """Return 32-bit requantisation constants of a layer, and the channels that cannot use them.
 
     order: indices of the output channels to include, in the order in which the kernel computes
@@ -373,7 +373,7 @@ def weighted_pairs(op: Add | Sub, site: Site) -> tuple[tuple[str, int], ...] | N
 
 @lru_cache(maxsize=256)
 def _of_every_pair(
-    op: Add | Sub, site: Site, left: Ints, right: Ints
+    op: Add | Sub, site: Site, left: tuple[int, ...], right: tuple[int, ...]
 ) -> tuple[tuple[str, int], ...] | None:
     least, most = op.activation.bounds(site.output)
     scales = [x.scale / site.output.scale for x in site.inputs]

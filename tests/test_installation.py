@@ -13,6 +13,7 @@ import pytest
 from tools.install_weight import closure, requirements, size_bytes
 
 ROOT = Path(__file__).parent.parent
+NETWORK = str(ROOT / "tests" / "models" / "two_heads.tflite")
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "ARCHITECTURE.md")
 
 
@@ -38,8 +39,8 @@ def test_wheels_work_outside_the_repository(tmp_path: Path) -> None:
         return subprocess.check_output(words, cwd=tmp_path, env=environment, text=True).strip()
 
     assert Path(printed("import penstock; print(penstock.__file__)")).is_relative_to(site)
-    run("penstock", "compile", "zoo:lenet5", "-o", "out", cwd=tmp_path, environment=environment)
-    assert {"lenet5.c", "lenet5.h", "report.html"} <= {p.name for p in (tmp_path / "out").iterdir()}
+    run("penstock", "compile", NETWORK, "-o", "out", cwd=tmp_path, environment=environment)
+    assert {"two_heads.c", "two_heads.h", "report.html"} <= {p.name for p in (tmp_path / "out").iterdir()}
     run("penstock", "targets", "--show", "cortex-m55", cwd=tmp_path, environment=environment)
     where = "from penstock.guides import guide; print(guide('add-a-target').partition(': ')[2])"
     guide = Path(printed(where))
@@ -48,7 +49,7 @@ def test_wheels_work_outside_the_repository(tmp_path: Path) -> None:
 
     install_wheel(package, site, tmp_path / "other_wheels")
     assert Path(printed("import penstock_vanilla as v; print(v.__file__)")).is_relative_to(site)
-    words = ("compile", "zoo:lenet5", "--accelerator", "vanilla", "-o", "beside")
+    words = ("compile", NETWORK, "--accelerator", "vanilla", "-o", "beside")
     run("penstock", *words, cwd=tmp_path, environment=environment)
     assert "vanilla.c" in {path.name for path in (tmp_path / "beside").iterdir()}
 

@@ -24,6 +24,9 @@ WITH_EXAMPLES = tuple(
 TUTORIALS = tuple(sorted((ROOT / "docs" / "tutorials").glob("*.md")))
 SESSIONS = tuple(page for page in TUTORIALS if ">>>" in page.read_text("utf-8"))
 SHELL = tuple(page for page in TUTORIALS if "```sh" in page.read_text("utf-8"))
+NOTES = tuple(sorted((ROOT / "docs" / "decisions").glob("*.md")))
+FIGURE = re.compile(r"\d,\d{3}|\d %|\d (MB|GB|kB|s|ms|ns)\b|\| *\d[\d.]* *\|")
+"""What looks like a measured figure: a large number, a share, a size, a time, a cell of a table."""
 BLOCKS = tuple(
     page for page in TUTORIALS if page not in SESSIONS + SHELL and "```" in page.read_text("utf-8")
 )
@@ -38,6 +41,13 @@ def test_files_that_the_readme_names_exist() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     named = [*re.findall(r"\]\(([^)#]+)\)", readme), "scripts/demo", "scripts/test"]
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("note", NOTES, ids=lambda note: note.stem)
+def test_a_decision_states_where_its_figures_come_from(note: Path) -> None:
+    """A command prints them, or they were measured once, at a commit: the reader must know."""
+    text = note.read_text("utf-8")
+    assert not FIGURE.search(text) or text.split("\n\n")[1].startswith("*Figures:* ")
 
 
 @pytest.mark.parametrize("page", BLOCKS, ids=lambda page: page.name)

@@ -24,6 +24,9 @@ from penstock import api
 from penstock.program.steps import table_bytes
 
 FOLDER = REPOSITORY / "benchmarks"
+DOCS = REPOSITORY / "docs"
+STREAMING = REPOSITORY / "tests" / "models" / "streaming.tflite"
+WAKE_WORD = SHARED / "str_ww_ref_model.tflite"
 NUMBERS: dict[str, Any] = json.loads((FOLDER / "numbers.json").read_text("utf-8"))
 COMMITTED: dict[str, dict[str, Any]] = {row["model"]: row for row in NUMBERS["models"]}
 MEASURED = ("cycles_simulated", "instructions", "stack_bytes_measured", "flash_bytes")
@@ -84,3 +87,24 @@ def test_compiled_groups_on_nvdla_are_those_of_today(tmp_path: Path) -> None:
     committed = Record(FOLDER / "compiled_partition.json").rows(compiled_partition.parse)
     assert len(found) == len(CONFIGURATIONS)
     assert found == {key: committed[key] for key in found}
+
+
+def test_the_page_of_nvdla_has_the_recorded_groups() -> None:
+    page = (DOCS / "nvdla.md").read_text("utf-8")
+    for name, found in json.loads((FOLDER / "compiled_partition.json").read_text("utf-8")).items():
+        rows = {row["strategy"]: row for row in found["strategies"]}
+        cells = [f"{rows[s][key]:,}" for s in ("layer", "best") for key in ("cycles", "main_bytes")]
+        network = name.removeprefix("zoo:").removesuffix(", large")
+        assert f"| {network} | {' | '.join(cells)} |" in page
+
+
+@pytest.mark.parametrize(
+    ("model", "hop"), [(STREAMING, None), (STREAMING, 2), (WAKE_WORD, None), (WAKE_WORD, 1)]
+)
+def test_the_guide_states_what_a_run_of_a_hop_costs(model: Path, hop: int | None) -> None:
+    if model == WAKE_WORD:
+        beside.needed(model)
+    report = api.compile(str(model), TARGET, incremental=hop).report
+    costs = report.macs.executed, report.cycles.estimated, report.ram_bytes.arena
+    row = f"| {hop or 'window'} | {' | '.join(f'{cost:,}' for cost in costs)} |"
+    assert row in (DOCS / "how-to" / "run-incrementally.md").read_text("utf-8")

@@ -28,6 +28,3 @@ def test_the_page_is_true(capsys: pytest.CaptureFixture[str]) -> None:
     assert {kind for kind, _ in blocks} == {"python", ""}
     cut = {name for name, tiles in names["tiling"].tiles.items() if len(tiles) > 1}
     assert cut == {"h", "k"}
-    best, theirs = names["best"], names["tiling"]
-    assert 3 * best.bytes < 2.1 * theirs.bytes, "the page says a third less"
-    assert best.cycles > theirs.cycles, "the page says more cycles"

@@ -14,11 +14,11 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph
 from penstock.ir.tensor import Quantisation
 from penstock.opkit.activation import Activation
-from penstock.ops.binary import Add, Mul, Prelu, Sub
+from penstock.ops.binary import Add, Maximum, Mul, Prelu, Sub
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.pad import Pad
 from penstock.ops.slice import Slice
-from penstock.ops.unary import LeakyRelu, Relu
+from penstock.ops.unary import LeakyRelu, Logistic, Relu
 from penstock.uma import Offloaded
 from penstock_nvdla.operators import summation
 
@@ -347,3 +347,22 @@ def test_columns_that_the_first_layer_strides_over_become_channels(
     saves = -(-stride * channels // 32) < stride
     assert main.inputs[0].shape[2] == size[1] * (1 if saves else stride)
     assert_exact(done, "machine")
+
+
+def test_elements_beside_nvdla_stay_in_packs() -> None:
+    """The processor runs a sigmoid and a maximum on packed tensors; one is a result, too."""
+    net = GraphBuilder("gate", seed=5)
+    x = net.conv2d(net.input((1, 6, 5, 3), zero_point=7), 37, 3, name="first")
+    gate = net.apply(Logistic(), x, quantisation=Quantisation((1 / 256,), (-128,)), name="gate")
+    most = net.apply(Maximum(), x, x, quantisation=x.type.quantisation, name="most")
+    y = net.conv2d(most, 40, 1, name="last")
+    done = compiled(net.build(y, net.conv2d(gate, 4, 1, name="other"), gate), "nvdla:config=large")
+    fallbacks = {item.node.kind: item for item in done.parts.cpu_fallbacks}
+    every = [value for item in fallbacks.values() if item.node.kind in ("Logistic", "Maximum")
+             for value in item.node.inputs]  # fmt: skip
+    assert {value.name for value in every} == {"first/packed"}
+    assert fallbacks["Logistic"].node.output.shape == (1, 6, 10, 32)
+    assert fallbacks["Logistic"].reason == "no pattern of nvdla matches this node"
+    kinds = [item.node.kind for item in done.parts.cpu_fallbacks]
+    assert kinds.count("UnpackChannels") == 2  # `last` and `gate`; `other` has a single pack
+    assert_exact(done, "host")

@@ -88,8 +88,12 @@ def claimed(
         merge=accelerator.merge_compiler_regions,
         reserved=reserved,
     )
+    # A pass may rewrite nodes that are not claimed to read and write other tensors.
+    by_op = {id(node.op): refusals.get(node.name) for node in graph.nodes}
     graph = after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_0)
-    return after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1), refusals
+    graph = after_passes(graph, accelerator, PassPhase.POST_PARTITIONING_1)
+    moved = {node.name: why for node in graph.nodes if (why := by_op.get(id(node.op)))}
+    return graph, {**moved, **refusals}
 
 
 def prepared(graph: Graph, accelerator: Accelerator) -> Graph:

@@ -9,6 +9,9 @@ whatever the number of its readers.
     CPU           x ------------> x/packed                y/packed ----> y
     composite     x/packed -> x/image -> layer -> y/image -> y/packed
 
+Element-wise operators that the CPU runs between two composites work on packed tensors as they are,
+so these are not converted.
+
 An accelerator that also accepts plain images (NHWC) needs no conversion on the CPU.  For such an
 accelerator, `borders=False` packs only the tensors that pass between two of its composites.
 
@@ -31,6 +34,7 @@ from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
 from penstock.ir.op import Op
 from penstock.ir.tensor import TensorType
+from penstock.opkit.broadcast import Elementwise
 from penstock.ops.channel_packs import PackChannels, PackView, UnpackChannels
 from penstock.ops.conversions import EIGHT_BITS
 from penstock.ops.pad import Pad
@@ -166,6 +170,7 @@ class _Packing:
 
     nodes: the nodes of the new graph so far.
     packed_values: the packed form of a value, by the name of the value.
+    packable: the names of nodes that are rewritten to read and write packed values.
     """
 
     graph: Graph
@@ -178,6 +183,10 @@ class _Packing:
         self.outputs = {value.name for value in self.graph.results}
         self.taken = self.graph.names()
         self.consumers = self.graph.consumers()
+        self.packable = set[str]()
+        for node in self.graph.nodes:
+            if self._is_packable(node):
+                self.packable.add(node.name)
 
     def packed(self) -> Graph:
         for node in self.graph.nodes:
@@ -185,25 +194,37 @@ class _Packing:
         return self.graph.with_nodes(tuple(self.nodes))
 
     def _take(self, node: Node) -> None:
-        # A composite of the accelerator is first rewritten to read and write packed values, unless
-        # one of its tensors has a type or shape that cannot be packed.
-        if not self._is_packable(node):
+        if node.name not in self.packable:
             self.nodes.append(self._without_transposition(node))
             return
-        assert isinstance(node.op, Composite)
-        inputs = tuple(self._packed(v) if v.data is None else v for v in node.inputs)
-        inner = self._inner(node, node.op)
-        names = tuple(v.name for v in inputs)
-        output = inner[-1].output
-        main = (MAIN, main_node(node.op).name)
-        attributes = (*node.op.attributes, main)
-        op = replace(node.op, nodes=inner, inputs=names, attributes=attributes)
-        self.nodes.append(replace(node, op=op, inputs=inputs, output=output))
+        rewritten = (
+            self._rewritten(node, node.op)
+            if isinstance(node.op, Composite)
+            else self._on_packed_elements(node)
+        )
+        self.nodes.append(rewritten)
+        output = rewritten.output
         if output == node.output:
             return
         self.packed_values[node.name] = output
         if self._is_read_elsewhere(node):
             self.nodes += self.form.restored(output, node.output, self.taken)
+
+    def _on_packed_elements(self, node: Node) -> Node:
+        """An element-wise node, on packed inputs."""
+        inputs = tuple(self.packed_values[value.name] for value in node.inputs)
+        type = replace(node.output.type, shape=inputs[0].shape, layout=inputs[0].type.layout)
+        output = Value(free_name(f"{node.name}/packed", self.taken), type)
+        return replace(node, inputs=inputs, output=output)
+
+    def _rewritten(self, node: Node, composite: Composite) -> Node:
+        """A composite that reads and writes packed values."""
+        inputs = tuple(self._packed(v) if v.data is None else v for v in node.inputs)
+        inner = self._inner(node, composite)
+        names = tuple(v.name for v in inputs)
+        attributes = (*composite.attributes, (MAIN, main_node(composite).name))
+        op = replace(composite, nodes=inner, inputs=names, attributes=attributes)
+        return replace(node, op=op, inputs=inputs, output=inner[-1].output)
 
     def _without_transposition(self, node: Node) -> Node:
         """Return a node that reads what is stored if it would convert the tensor to that."""
@@ -249,16 +270,21 @@ class _Packing:
         return (*before, *composite.nodes, *after)
 
     def _is_packable(self, node: Node) -> bool:
+        # A composite whose tensors have types and shapes that can be packed, or an element-wise
+        # operator on what is packed without it.
+        fits = all(self.form.fits(v.type) for v in (*node.variable_inputs, node.output))
+        if isinstance(node.op, Elementwise) and self.rule.borders:
+            packed = all(v.name in self.packable for v in node.inputs)
+            return fits and packed and {v.shape for v in node.inputs} == {node.output.shape}
         if not isinstance(node.op, Composite) or node.op.engine != self.rule.engine:
             return False
-        fits = all(self.form.fits(v.type) for v in (*node.variable_inputs, node.output))
         return fits and self.rule.takes(node)
 
     def _is_read_elsewhere(self, node: Node) -> bool:
         # The unpacked form is needed if it is an output of the graph, or if some reader is not a
         # composite that is rewritten to read packed values.
         readers = self.consumers.get(node.name, ())
-        return node.name in self.outputs or not all(map(self._is_packable, readers))
+        return node.name in self.outputs or any(one.name not in self.packable for one in readers)
 
 
 def _packing(

@@ -275,17 +275,15 @@ def test_the_end_of_a_classifier_runs_on_nvdla() -> None:
     assert_exact(done, "host")
 
 
-@pytest.mark.parametrize(("columns", "cropped"), [(64, []), (45, ["strided_slice"])])
-def test_the_channels_of_an_image_are_filled_up_by_the_core(
-    columns: int, cropped: list[str]
-) -> None:
-    """Rows that are no whole blocks are padded by the processor before."""
+@pytest.mark.parametrize(("columns", "channels"), [(64, 3), (45, 3), (61, 5)])
+def test_the_channels_of_an_image_are_filled_up_by_the_core(columns: int, channels: int) -> None:
+    """Also where rows, and the whole image, are no whole blocks of packs."""
     net = GraphBuilder("image", seed=5)
-    x = net.input((1, 5, columns, 3), zero_point=7)
+    x = net.input((1, 9, columns, channels), zero_point=7)
     graph = net.build(net.conv2d(x, 6, 3, 2, name="first"))
     done = compiled(graph, "nvdla:config=large")
     kinds = [node.kind for node in done.graph.nodes if isinstance(node.op, Composite)]
-    assert kinds == ["pad", *cropped, "nn.conv2d"]
+    assert kinds == ["pad", "nn.conv2d"]
     assert_exact(done, "host")
 
 
@@ -321,7 +319,7 @@ def test_averages_that_pdp_cannot_compute_are_sums_of_the_core(config: str, chan
     x = net.conv2d(net.input((1, 13, 12, 3), zero_point=-9), channels, 1, name="first")
     graph = net.build(net.average_pool2d(x, (13, 10), (13, 1), "valid", name="mean"))
     done = compiled(graph, f"nvdla:config={config}")
-    assert [node.kind for node in claimed(done.graph).values()] == ["nn.conv2d", "avg_pool2d"]
+    assert [node.kind for node in claimed(done.graph).values()][-2:] == ["nn.conv2d", "avg_pool2d"]
     assert_exact(done, "machine")
 
 

@@ -24,8 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from math import gcd
-from operator import itemgetter
 from typing import Protocol
 
 from penstock.backends.offloaded import MAIN, main_node
@@ -52,7 +50,7 @@ def packed(
     borders: bool = True,
     least_channels: int = 1,
     takes_blocks: Callable[[Node], bool] = lambda node: True,
-    choose: Callable[[Sequence[Sequence[Node]]], Sequence[Node]] = itemgetter(0),
+    choose: Callable[[Sequence[Node]], Sequence[Node]] = lambda nodes: nodes,
 ) -> Graph:
     """Return the graph in which int8 tensors between composites of an accelerator are packed.
 
@@ -66,9 +64,8 @@ def packed(
         it and only such composites read it.
     least_channels: with `borders` False, tensors with fewer channels are not packed.
     takes_blocks: returns False for composites whose inputs and output must not be packed.
-    choose: returns one of several ways to pack a value, each a chain of nodes, or one of them with
-        composites of the accelerator. The first way pads the channels at once; a second one, for
-        images with few channels, pads the rows to whole blocks of bytes before.
+    choose: returns the chain of nodes that packs a value, possibly with composites of the
+        accelerator.
     """
     rule = _Rule(engine, borders, least_channels, takes_blocks, choose)
     return _Packing(graph, rule, _Blocks(pack)).packed()
@@ -90,7 +87,7 @@ def channels_first(
     engine, borders: as those of `packed`.
     takes_planes: returns False for composites whose inputs and output must not change.
     """
-    rule = _Rule(engine, borders, 1, takes_planes, itemgetter(0))
+    rule = _Rule(engine, borders, 1, takes_planes, lambda nodes: nodes)
     return drop_dead(_Packing(graph, rule, _Planes()).packed())
 
 
@@ -101,8 +98,8 @@ class _Form(Protocol):
         """Whether tensors of a type can be stored so."""
         ...
 
-    def ways(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[list[Node]]:
-        """Return the ways to convert a tensor, the default first."""
+    def stored(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[Node]:
+        """Return the nodes that convert a tensor."""
         ...
 
     def restored(self, stored: Value, value: Value, taken: Collection[str]) -> list[Node]:
@@ -119,11 +116,8 @@ class _Blocks:
     def fits(self, type: TensorType) -> bool:
         return type.dtype in EIGHT_BITS and type.rank in (2, 4) and type.shape[0] == 1
 
-    def ways(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[list[Node]]:
-        found = [_packing(value, self.pack, taken, is_copied=is_copied)]
-        if filled := _padded(value, self.pack, taken):
-            found.append([*filled, *_packing(filled[-1].output, self.pack, taken)])
-        return found
+    def stored(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[Node]:
+        return _packing(value, self.pack, taken, is_copied=is_copied)
 
     def restored(self, stored: Value, value: Value, taken: Collection[str]) -> list[Node]:
         return _unpacking(stored, value, self.pack, taken)
@@ -135,8 +129,8 @@ class _Planes:
     def fits(self, type: TensorType) -> bool:
         return type.rank == len(FIRST)
 
-    def ways(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[list[Node]]:
-        return [list(_chain(value, [("planes", Transpose(FIRST))], None, taken))]
+    def stored(self, value: Value, taken: Collection[str], *, is_copied: bool) -> list[Node]:
+        return list(_chain(value, [("planes", Transpose(FIRST))], None, taken))
 
     def restored(self, stored: Value, value: Value, taken: Collection[str]) -> list[Node]:
         return list(_chain(stored, [("image", Transpose(LAST))], value, taken))
@@ -154,14 +148,14 @@ class _Rule:
     borders: whether tensors that other engines produce or consume are packed, too.
     least_channels: if `borders` is False, outputs with fewer channels are not packed.
     takes: returns False for composites that are unchanged.
-    choose: selects among ways to pack a value.
+    choose: returns the nodes that pack a value, given those of the CPU.
     """
 
     engine: str
     borders: bool
     least_channels: int
     takes: Callable[[Node], bool]
-    choose: Callable[[Sequence[Sequence[Node]]], Sequence[Node]]
+    choose: Callable[[Sequence[Node]], Sequence[Node]]
 
 
 @dataclass
@@ -250,7 +244,7 @@ class _Packing:
             # A copy of a network input can stay on chip, the input itself cannot.
             inputs = {v.name for v in self.graph.inputs}
             is_copied = value.name in inputs and len(self.consumers.get(value.name, ())) > 1
-            made = self.rule.choose(self.form.ways(value, self.taken, is_copied=is_copied))
+            made = self.rule.choose(self.form.stored(value, self.taken, is_copied=is_copied))
             self.nodes += made
             self.packed_values[value.name] = made[-1].output
         return self.packed_values[value.name]
@@ -266,7 +260,7 @@ class _Packing:
         after: list[Node] = []
         enough = node.output.shape[-1] >= self.rule.least_channels
         if self.rule.borders or (enough and not self._is_read_elsewhere(node)):
-            after = self.form.ways(node.output, self.taken, is_copied=False)[0]
+            after = self.form.stored(node.output, self.taken, is_copied=False)
         return (*before, *composite.nodes, *after)
 
     def _is_packable(self, node: Node) -> bool:
@@ -301,21 +295,6 @@ def _packing(
         steps.append(("padded", Pad((0,) * 4, (0, 0, 0, -channels % pack), 0)))
     moves = channels > pack or (is_copied and channels == pack)
     steps.append(("packed", PackChannels(pack) if moves else PackView((*image[:3], pack), pack)))
-    return list(_chain(value, steps, None, taken))
-
-
-def _padded(value: Value, pack: int, taken: Collection[str]) -> list[Node]:
-    """The nodes that pad the channels of an image to a block, by way of rows that are whole blocks
-    of bytes; none if its rows or its pixels are whole blocks."""
-    *image, width, channels = value.shape
-    missing = -width % (pack // gcd(pack, channels))
-    if value.rank != 4 or channels >= pack or not missing:
-        return []
-    steps: list[tuple[str, Op]] = [
-        ("wide", Pad((0,) * 4, (0, 0, missing, 0), 0)),
-        ("padded", Pad((0,) * 4, (0, 0, 0, pack - channels), 0)),
-        ("cropped", Slice((0,) * 4, (*image, width, pack), (1,) * 4)),
-    ]
     return list(_chain(value, steps, None, taken))
 
 

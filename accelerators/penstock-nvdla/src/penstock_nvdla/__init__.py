@@ -59,7 +59,6 @@ from penstock_nvdla.operators import (
     CONCATENATION,
     ELEMENTWISE,
     POOLS,
-    SLICE,
     constant_operand,
     reason_against,
     scratch_bytes,
@@ -170,24 +169,16 @@ def with_packed_features(graph: Graph, target: AcceleratorTarget) -> Graph:
     if chip.memory.latency_cycles < LATE_CYCLES:
         return packed(graph, target.name, atom)
 
-    def fastest(ways: Sequence[Sequence[Node]]) -> Sequence[Node]:
-        own = (_on_own_units(way, target, atom) for way in ways)
-        return min((ways[0], *own), key=partial(_cycles_of_all, target=target))
+    def fastest(nodes: Sequence[Node]) -> Sequence[Node]:
+        own = [
+            replace(node, op=Composite("pad", target.name, (node,), (node.inputs[0].name,)))
+            if spreads(node, atom)
+            else node
+            for node in nodes
+        ]
+        return min((nodes, own), key=partial(_cycles_of_all, target=target))
 
     return packed(folded_columns(graph, target.name, atom), target.name, atom, choose=fastest)
-
-
-def _on_own_units(way: Sequence[Node], target: AcceleratorTarget, atom: int) -> Sequence[Node]:
-    """The nodes, with those as composites that fill packs or then drop columns."""
-    kinds = {node.name: "pad" for node in way if spreads(node, atom)}
-    cropped = (node for node in way if node.kind == SLICE and node.inputs[0].name in kinds)
-    kinds |= {node.name: "strided_slice" for node in cropped}
-    return [
-        replace(node, op=Composite(kind, target.name, (node,), (node.inputs[0].name,)))
-        if (kind := kinds.get(node.name))
-        else node
-        for node in way
-    ]
 
 
 def _cycles_of_all(nodes: Sequence[Node], target: AcceleratorTarget) -> float:
@@ -313,18 +304,22 @@ def strategy_of(op: str) -> Any:
     op: the name of the operator, such as "nn.conv2d"."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: AcceleratorTarget) -> OpStrategy:
-        del attrs, inputs, out_type
-        found = OpStrategy()
+        del attrs, out_type
+        found, atom = OpStrategy(), configuration(str(target.attrs["config"])).memory_atom_bytes
+        *_, width, channels = inputs[0].shape
+        reads_all_rows = op == "mean" or (op == "nn.pad" and width * channels % atom > 0)
         found.add_implementation(
             kernels.compute,
             name="nvdla",
             cost=cycles,
             traffic=traffic,
             tables=tables if op in kernels.TABLED else None,
-            by_rows=op != "mean",  # the output row of a mean reads all input rows
+            by_rows=not reads_all_rows,
             scratch_bytes=scratch_bytes,
             folded=(1, 2) if op in kernels.WEIGHTED else (),
-            alignment_bytes=configuration(str(target.attrs["config"])).memory_atom_bytes,
+            alignment_bytes=atom,
+            # Packs of the last pixels of an image may begin in it and end behind it.
+            cache_line_bytes=atom if op == "nn.pad" else 1,
             placed_cost=placed_cycles,
             even_rows=True,
         )

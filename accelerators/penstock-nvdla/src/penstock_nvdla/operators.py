@@ -3,7 +3,6 @@ exactly."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -137,19 +136,13 @@ def _reason_against_slice(offloaded: Offloaded) -> str | None:
 
 
 def spreads(node: Node, atom_bytes: int) -> bool:
-    """Return whether a node fills each pixel of an int8 image up to a pack, with zeros, and the
-    convolution core can do so: the rows must consist of whole blocks (`spread_block`)."""
+    """Return whether a node fills each pixel of an int8 image up to a pack, with zeros."""
     x, y = node.inputs[0].type, node.output.type
     filled = node.kind == PAD and getattr(node.op, "fill", None) == 0
     if not filled or x.dtype is not DType.INT8 or y.rank != 4 or y.shape[0] != 1:
         return False
-    if (
-        x.shape[:3] != y.shape[:3]
-        or y.shape[3] != atom_bytes
-        or any(getattr(node.op, "before", ()))
-    ):
-        return False
-    return y.shape[2] % (atom_bytes // math.gcd(atom_bytes, x.shape[3])) == 0
+    is_pack = (*x.shape[:3], atom_bytes) == y.shape
+    return is_pack and not any(getattr(node.op, "before", ()))
 
 
 def _slices(offloaded: Offloaded) -> tuple[tuple[int, int], ...]:
@@ -294,7 +287,7 @@ def _task(offloaded: Offloaded) -> Task:
     if kind == PAD:
         _, h, w, atom = offloaded.main.output.type.shape
         channels = offloaded.main.inputs[0].type.shape[3]
-        stored = w * channels // atom
+        stored = -(-w * channels // atom)
         return Task(chip, stored, h, atom, w, h, atom, spreads=channels)
     is_average = kind == "AveragePool2D" and _sums_elements(offloaded)
     task = _sized(chip, _sizes(offloaded))

@@ -5,7 +5,7 @@ pass are written to scratch; then a layer of SDP alone adds them to the output. 
 convolution runs as one convolution for each pack of channels; kernels are zero off the diagonal.
 
 An image with fewer channels than a pack becomes one of whole packs by 1x1 convolutions, too: they
-read the bytes of its rows as packs.  Pixels at the same place in a pack are the lines of a layer.
+read its bytes as packs.  Pixels at the same place in a block of packs are the lines of a layer.
 
 A concatenation has a task for each input.  Where channels of an input do not begin and end with a
 pack, a 1x1 convolution whose weights are 0 and 1 moves them within their packs.  It writes zeros to
@@ -224,6 +224,11 @@ class Task(TaskSizes):
         if self.function and not self.shared:
             return ("post",)
         return ("weights", "post") if self.passes else ()
+
+    @property
+    def in_row_bytes(self) -> int:
+        """The size in bytes of an input row as it is stored."""
+        return self.out_w * self.spreads or self.row_bytes(self.in_w, self.in_c)
 
     @property
     def operands(self) -> tuple[int, ...]:
@@ -482,8 +487,12 @@ class Task(TaskSizes):
                 for step in self._spreading_steps(1, self.in_row_bytes, self.out_row_bytes):
                     yield step.moved(row * in_lines, row * out_lines)
             return
-        for packs, pixels in groupby(enumerate(spread_packs(self)), lambda each: each[1]):
-            every = [self._spreading_layers(rows, pixel, packs) for pixel, _ in pixels]
+        # The last block may be a part of one.
+        block, total = spread_block(self)[0], rows * self.out_w
+        pixels = ((-(-(total - k) // block), packs) for k, packs in enumerate(spread_packs(self)))
+        present = ((k, one) for k, one in enumerate(pixels) if one[0])
+        for (lines, packs), some in groupby(present, lambda each: each[1]):
+            every = [self._spreading_layers(lines, k, packs) for k, _ in some]
             # Pixels in the same packs find these in the convolution buffer, if they fit there.
             fits, last = len(every[0]) == 1, len(every) - 1
             for k, layers in enumerate(every):
@@ -494,15 +503,15 @@ class Task(TaskSizes):
                     yield Step(used, traffic, MOVING_BASES)
 
     def _spreading_layers(
-        self, rows: int, pixel: int, packs: tuple[int, int]
+        self, lines: int, pixel: int, packs: tuple[int, int]
     ) -> tuple[ConvolutionLayer, ...]:
-        """The layers that write a pixel of each block of some rows, from packs (first, count)."""
+        """The layers that write a pixel of each of some blocks, from packs (first, count)."""
         atom, (first, count) = self.hardware.memory_atom_bytes, packs
         pixels, block = spread_block(self)
         convolution = Convolution(
             self.hardware,
             count,
-            rows * self.out_w // pixels,
+            lines,
             atom,
             self.spreads,
             count,
@@ -732,8 +741,8 @@ def _at_channel(surface: Surface, channel: int, atom_bytes: int) -> Surface:
 
 
 def spread_block(task: Task) -> tuple[int, int]:
-    """Return the least number of pixels that are whole packs in a row as it is stored, and their
-    size in bytes (`Task.spreads`)."""
+    """Return the least number of pixels that are whole packs as they are stored, and their size in
+    bytes (`Task.spreads`)."""
     atom = task.hardware.memory_atom_bytes
     pixels = atom // math.gcd(atom, task.spreads)
     return pixels, pixels * task.spreads

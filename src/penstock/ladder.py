@@ -19,7 +19,7 @@ from penstock.errors import CapacityError, InternalError
 from penstock.execution import Tensors, run_on_core, run_on_host
 from penstock.ground_truth import against_goldens, as_recorded, unknown
 from penstock.hops import Hops
-from penstock.ir.graph import Graph, Value
+from penstock.ir.graph import Value
 from penstock.ir.tensor import Array, Region
 from penstock.pipeline.compilation import Compilation, stack_error
 from penstock.pipeline.emission import lower_point
@@ -136,7 +136,13 @@ def climb(
             yield _deviations_rung(truth.deviating, results)
         recorded = partial(as_recorded, model, runs, length, truth.goldens, truth.deviating)
         is_altered = truth.deviating and truth.are_recorded
-        yield _reference_rung(model, results, truth.goldens, recorded if is_altered else None)
+        against = partial(
+            against_goldens,
+            model,
+            goldens=truth.goldens,
+            kept={one.node.output().name for one in truth.deviating},
+        )
+        yield _reference_rung(against, results, recorded if is_altered else None)
     if hops is not None:
         on_rung("hops")
         yield _hops_rung(hops.compared(sets, steps, reference), len(sets))
@@ -433,16 +439,15 @@ def _deviations_rung(
 
 
 def _reference_rung(
-    model: Graph,
+    against: Callable[[Sequence[Mapping[str, Array]]], Comparison],
     results: Sequence[Mapping[str, Array]],
-    goldens: Goldens,
     recorded: Callable[[], Sequence[Mapping[str, Array]]] | None,
 ) -> Rung:
-    found = against_goldens(model, results, goldens)
+    found = against(results)
     if not found.mismatches or recorded is None:
         return Rung("reference", found)
     others = recorded()
-    alike = against_goldens(model, others, goldens)
+    alike = against(others)
     if alike.mismatches > found.mismatches:
         return Rung("reference", found)
     note = "nodes that deviate as documented compute what the runtime of the goldens does"

@@ -32,10 +32,11 @@ Crcs = tuple[tuple[int, int], ...]  # (tensor index, CRC-32), in ascending order
 class Goldens(Brief):
     """All sets of one archive, in ascending order of their numbers in the archive.
 
-    `tensor_crc32` belongs to `sets[tensor_set]`, the only set with `tensors`.  An archive that
-    holds tensors only has one set without inputs and outputs; its inputs are among its tensors,
-    under their indices in the model.  If TensorFlow Lite Micro differs from `runtime`, `tflm_sets`
-    (parallel to `sets`) and `tflm_tensor_crc32` hold its results; otherwise they are empty.
+    `tensor_crc32` belongs to `sets[tensor_set]`, in archives the only set with `tensors`.  An
+    archive that holds tensors only has one set without inputs and outputs; its inputs are among its
+    tensors, under their indices in the model.  If TensorFlow Lite Micro differs from `runtime`,
+    `tflm_sets` (parallel to `sets`) and `tflm_tensor_crc32` hold its results; otherwise they are
+    empty.
     """
 
     model: str
@@ -108,7 +109,7 @@ def make_goldens(
     replaced: Replaced | None = None,
 ) -> Goldens:
     """Outputs of TensorFlow Lite Micro for `set_count` random sets, and all tensors of the first
-    run.
+    run of each; an archive holds those of the first set alone.
 
     `types` are the types of the model's inputs, except those of `feedbacks`, which receive outputs
     of the previous run; the seed is the CRC-32 of the model.  `steps`: for a model with state, the
@@ -128,7 +129,7 @@ def make_goldens(
         stateful=steps is not None,
         removed=() if replaced is None else replaced.operators,
     )
-    first, *others = (
+    sets = tuple(
         GoldenSet(arrays, found.outputs, found.tensors)
         for arrays, found in zip(drawn, answers, strict=True)
     )
@@ -137,9 +138,9 @@ def make_goldens(
         runtime=tflite_micro_version(),
         set_numbers=tuple(range(set_count)),
         kinds=tuple(KINDS[number % len(KINDS)] for number in range(set_count)),
-        sets=(first, *(GoldenSet(other.inputs, other.outputs) for other in others)),
+        sets=sets,
         tensor_set=0,
-        tensor_crc32=tuple((index, array_crc32(values)) for index, values in first.tensors),
+        tensor_crc32=tuple((index, array_crc32(values)) for index, values in sets[0].tensors),
         stateful=steps is not None,
         model_crc32=seed,
     )
@@ -176,10 +177,11 @@ ArraysBySet = dict[int, tuple[Array, ...]]
 def goldens_to_members(goldens: Goldens) -> dict[str, Array]:
     """The members by name, in the order of the file."""
     members: dict[str, Array] = {"meta": np.array(json.dumps(_meta(goldens), sort_keys=True))}
-    for number, golden_set in zip(goldens.set_numbers, goldens.sets, strict=True):
+    for s, (number, golden_set) in enumerate(zip(goldens.set_numbers, goldens.sets, strict=True)):
         members |= {f"in{k}_set{number}": values for k, values in enumerate(golden_set.inputs)}
         members |= {f"out{k}_set{number}": values for k, values in enumerate(golden_set.outputs)}
-        members |= {f"t{index}": values for index, values in golden_set.tensors}
+        if s == goldens.tensor_set:
+            members |= {f"t{index}": values for index, values in golden_set.tensors}
     tflm_sets = goldens.tflm_sets
     for number, golden_set in zip(goldens.set_numbers, tflm_sets, strict=bool(tflm_sets)):
         members |= {

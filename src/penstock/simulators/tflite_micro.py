@@ -12,14 +12,17 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import ToolError
+from penstock.errors import PenstockError, ToolError
+from penstock.frontends.tflite import decode
 from penstock.frontends.variables import Feedback, zeros
 from penstock.frozen import frozen
 
@@ -111,23 +114,40 @@ def run_tflite_micro_sets(
 
     The operators with the indices `removed` are left out: each set ends with their outputs."""
     require_tflite_micro()
-    refusal = Refusal(0, "")
+    ask = partial(_ask, model_bytes, input_sets, feedbacks, removed, stateful=stateful)
+    reply, arena_bytes = Refusal(0, ""), 0
     for arena_bytes in ARENA_BYTES:
-        reply = _ask(model_bytes, input_sets, arena_bytes, feedbacks, removed, stateful=stateful)
+        reply = ask(arena_bytes)
         if not isinstance(reply, Refusal):
             return tuple(_golden_set(reply, s, inputs) for s, inputs in enumerate(input_sets))
-        refusal = reply
-        if not refusal.wants_more_arena:
+        if not reply.wants_more_arena:
             break
-    raise _error(refusal)
+    raise _error(reply, _crashing(model_bytes, partial(ask, arena_bytes)) if reply.is_crash else "")
+
+
+def _crashing(model_bytes: bytes, ask: Callable[[int], dict[str, Array] | Refusal]) -> str:
+    """Where the first operator is on which the runtime crashes, if it runs those before it; else
+    an empty text.  `ask` runs the first operators of the model, as many as it is told."""
+    try:
+        nodes = decode(model_bytes, "the model").nodes
+    except PenstockError:
+        return ""
+
+    def crashes(count: int) -> bool:
+        reply = ask(count)
+        return isinstance(reply, Refusal) and reply.is_crash
+
+    found = bisect_left(range(len(nodes) + 1), True, key=crashes) - 1
+    return nodes[found].where if 0 <= found < len(nodes) else ""
 
 
 def _ask(
     model_bytes: bytes,
     input_sets: Sequence[tuple[Array, ...]],
-    arena_bytes: int,
     feedbacks: Sequence[Feedback],
     removed: Sequence[int],
+    arena_bytes: int,
+    operators: int | None = None,
     *,
     stateful: bool,
 ) -> dict[str, Array] | Refusal:
@@ -139,6 +159,8 @@ def _ask(
         "removed": np.array(removed, np.int64),
         "feedbacks": np.array([(f.input, f.output) for f in feedbacks], np.int64).reshape(-1, 2),
     }
+    if operators is not None:
+        request["operators"] = np.array(operators)
     request |= {f"initial{f.input}": zeros(f.type).array(f.type) for f in feedbacks}
     for number, inputs in enumerate(input_sets):
         for position, values in enumerate(inputs):
@@ -166,7 +188,7 @@ def _golden_set(reply: dict[str, Array], number: int, inputs: tuple[Array, ...])
     return GoldenSet(inputs=inputs, outputs=tuple(outputs), tensors=tuple(tensors))
 
 
-def _error(refusal: Refusal) -> ToolError:
+def _error(refusal: Refusal, where: str) -> ToolError:
     lines = [line.strip() for line in refusal.message.splitlines() if line.strip()]
     words = "; ".join(lines[-8:]) or "it printed nothing"
     if refusal.is_crash:
@@ -175,7 +197,7 @@ def _error(refusal: Refusal) -> ToolError:
         return ToolError(
             "tool-042",
             f"TensorFlow Lite Micro crashed on this model ({name})",
-            where="the reference runtime, in its own process",
+            where=where or "the reference runtime, in its own process",
             why=words,
             help="pass goldens of another runtime to `penstock verify --goldens`",
         )

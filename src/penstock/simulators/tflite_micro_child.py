@@ -5,7 +5,7 @@ package `tflite_micro`. Both pipes carry an npz archive.
 
     stdin   model (n,) uint8   arena_bytes, set_count () int64   in<k>_set<s> of any type
             removed (n,) int64: operators of subgraph 0 to leave out; the request's inputs end with
-            their outputs
+            their outputs; operators () int64: how many of subgraph 0 to run, if not all
             feedbacks (n, 2) int64: position of an input, and of the output that it receives in the
             next invocation; initial<position>: that input in the first one
     stdout  out<k>_set<s>      t<tensor index>_set<s> for every tensor without constant data
@@ -124,9 +124,10 @@ def run_set(
         yield f"out{position}", np.stack(results) if stateful else results[0]
 
 
-def without_operators(model_bytes: bytes, removed: Sequence[int]) -> bytes:
-    """The model without some operators of subgraph 0, whose outputs become inputs."""
-    if not removed:
+def without_operators(model_bytes: bytes, removed: Sequence[int], count: int | None) -> bytes:
+    """The first `count` operators of subgraph 0, without those removed, whose outputs become
+    inputs."""
+    if not removed and count is None:
         return model_bytes
     flatbuffers: Any = importlib.import_module("flatbuffers")
     schema: Schema = importlib.import_module(SCHEMA)
@@ -134,7 +135,7 @@ def without_operators(model_bytes: bytes, removed: Sequence[int]) -> bytes:
     graph = model.subgraphs[0]
     outputs = [index for k in removed for index in graph.operators[k].outputs]
     graph.inputs = [*graph.inputs, *outputs]
-    graph.operators = [one for k, one in enumerate(graph.operators) if k not in removed]
+    graph.operators = [one for k, one in enumerate(graph.operators[:count]) if k not in removed]
     builder = flatbuffers.Builder(len(model_bytes))
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
@@ -143,7 +144,8 @@ def without_operators(model_bytes: bytes, removed: Sequence[int]) -> bytes:
 def answer(request: dict[str, Array]) -> dict[str, Array]:
     """The reply archive for a request archive."""
     removed = [int(k) for k in request["removed"]]
-    model_bytes = without_operators(request["model"].tobytes(), removed)
+    count = int(request["operators"]) if "operators" in request else None
+    model_bytes = without_operators(request["model"].tobytes(), removed, count)
     arena_bytes = int(request["arena_bytes"])
     replies: dict[str, Array] = {}
     pairs = [(int(x), int(y)) for x, y in request["feedbacks"]]

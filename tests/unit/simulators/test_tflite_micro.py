@@ -55,6 +55,14 @@ def test_a_crash_ends_the_child_only_and_carries_what_it_printed(
     assert error.why == "node 3 is odd"
 
 
+def test_a_crash_names_the_operator(runtime: None) -> None:
+    scales = (0.1, 0.1, 1e-30)
+    tensors = [TensorSpec(f"t{k}", (1, 4), "int8", (s,), (0,)) for k, s in enumerate(scales)]
+    nodes = (OperatorSpec("RELU", (0,), (1,)), OperatorSpec("ADD", (1, 0), (2,)))
+    error = refusal(write_tflite(tensors, nodes, (0,), (2,)))
+    assert (error.code, error.where) == ("tool-042", 'the model: node 1 ADD "t2"')
+
+
 @pytest.mark.parametrize(
     "name",
     [

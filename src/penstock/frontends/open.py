@@ -260,10 +260,20 @@ def _parse_onnx(raw: bytes, name: str, reading: Reading, folder: Path | None) ->
     images = (border.name for border in file.inputs if len(border.shape) > 2)
     check_channels_last(images, reading, name)
     check_constants((border.name for border in file.inputs), reading, name)
-    reading = with_batch_of_one(reading, file)
-    _, file = quantised(raw, file, reading, folder)
-    file = with_constants(file, read_constants(file, reading))
-    return import_onnx(file, reading).graph
+    batch = with_batch_of_one(reading, file)
+    _, file = quantised(raw, file, batch, folder)
+    file = with_constants(file, read_constants(file, batch))
+    try:
+        return import_onnx(file, batch).graph
+    except UnsupportedError:
+        raise
+    except ModelError as error:
+        if batch is reading:
+            raise
+        taken = f'the file leaves the extent "{file.batch_dimension()}" open, which is taken as 1'
+        why = f"{error.why}; {taken}" if error.why else taken
+        help = f'if it is not the batch, set it: --dimension "{file.batch_dimension()}=EXTENT"'
+        raise error.but(why=why, help=help) from error
 
 
 def import_tflite(model: ForeignModel) -> Graph:

@@ -116,6 +116,19 @@ def test_an_open_batch_is_one_sample_unless_it_is_given() -> None:
     assert parse(raw, "m.onnx", Reading(dimensions=(("N", 3),))).inputs[0].type.shape == (3, 4)
 
 
+def test_an_error_says_that_an_open_first_extent_was_taken_as_one() -> None:
+    model = Model(quantised=False)
+    frames = model.node("Transpose", model.input("frames", 8), perm=[1, 0])
+    row = model.node("Unsqueeze", frames, model.constant(np.array([0, 1])))
+    raw = model.raw(model.node("MaxPool", row, kernel_shape=[1, 3]))
+    with pytest.raises(ModelError, match="does not fit") as caught:
+        parse(raw, "m.onnx")
+    assert 'the extent "frames" open, which is taken as 1' in caught.value.why
+    assert caught.value.help.endswith('set it: --dimension "frames=EXTENT"')
+    given = Reading(dimensions=(("frames", 9),))
+    assert parse(raw, "m.onnx", given).outputs[0].type.shape == (1, 1, 8, 7)
+
+
 def test_the_interface_of_the_file_is_kept() -> None:
     model = Model()
     proto = onnx.load_from_string(model.raw(model.node("Relu", model.input(1, 4))))

@@ -116,7 +116,7 @@ def as_recorded(
     the goldens deviates as it hands them on (`Deviating.handed_on`).
 
     Values that depend on an undefined element that was not recorded are masked."""
-    of_name = {one.node.output().name: one for one in deviating}
+    of_name = {one.node.y.name: one for one in deviating}
     found: list[Mapping[str, Array]] = []
     states = initial_states(model)
     for k, inputs in enumerate(runs):

@@ -561,7 +561,7 @@ def _replaced(model: Graph, deviating: Sequence[Deviating]) -> Replaced | None:
     if not deviating:
         return None
     names = [value.name for value in model.inputs]
-    outputs = [one.node.output().name for one in deviating]
+    outputs = [one.node.y.name for one in deviating]
 
     def of_set(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         if not model.states:
@@ -612,7 +612,7 @@ def _made_goldens(
 def _check_dequantised(raw: bytes, model: str) -> None:
     """Raises ToolError if TensorFlow Lite Micro does not dequantise weights as they are meant."""
     for node in decode_tflite(raw, Path(model).name).nodes:
-        quantisation = node.input(0).quantisation if node.name == "DEQUANTIZE" else None
+        quantisation = node.x.quantisation if node.name == "DEQUANTIZE" else None
         if quantisation is not None and len(quantisation.scales) > 1:
             raise ToolError(
                 "tool-041",

@@ -14,7 +14,7 @@ from penstock.backends.operator_names import is_called
 from penstock.errors import BackendError
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import Kernel, Work, row_axis
+from penstock.ir.op import Kernel, Types, Work, row_axis
 from penstock.ir.tensor import Array, Region, TensorType
 from penstock.opkit.layers import as_if_narrow
 from penstock.ops.channel_packs import UnpackChannels
@@ -101,7 +101,7 @@ class Offloaded:
         return Facts({name: table.array for name, table in self.kernel.tables})
 
     @property
-    def inputs(self) -> tuple[TensorType, ...]:
+    def inputs(self) -> Types:
         """The types of the composite's inputs."""
         return self.node.site.inputs
 

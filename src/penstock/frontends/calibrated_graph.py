@@ -17,7 +17,7 @@ from penstock.frontends.calibration import (
 )
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, Values
-from penstock.ir.op import Op, Site
+from penstock.ir.op import Op, Site, Types
 from penstock.ir.tensor import (
     FILE_TYPES,
     Array,
@@ -164,7 +164,7 @@ class CalibratedGraph:
         self._samples[output.name] = samples
         return output
 
-    def result(self, op: Op, inputs: tuple[TensorType, ...], name: str) -> TensorType:
+    def result(self, op: Op, inputs: Types, name: str) -> TensorType:
         """The operator's result type.  Raises ModelError if the inputs are inconsistent."""
         try:
             return op.result_type(inputs)

@@ -16,7 +16,17 @@ from penstock.brief import Brief
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import Croppable, Kernel, OperatorDefaults, Site, Work
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Croppable,
+    Kernel,
+    OperatorDefaults,
+    Regions,
+    Site,
+    Types,
+    Work,
+)
 from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.tensor import Array, Region, TensorType
 
@@ -68,12 +78,12 @@ class Composite(Brief, OperatorDefaults):
             for node, one in found
         )
 
-    def result_type(self, inputs: tuple[TensorType, ...]) -> TensorType:
+    def result_type(self, inputs: Types) -> TensorType:
         """The type of the last node's output."""
         del inputs
         return self.nodes[-1].output.type
 
-    def evaluate(self, site: Site, inputs: tuple[Array, ...], out: Region) -> Array:
+    def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         """Evaluates the regions that `out` needs, node by node; other elements are unread zeros."""
         del site
         wanted = self._wanted(out)
@@ -86,13 +96,13 @@ class Composite(Brief, OperatorDefaults):
                 known[node.name][wanted[node.name].slices] = _computed(node, known, wanted)
         return _computed(last, known, {last.name: out})
 
-    def needs(self, site: Site, out: Region) -> tuple[Region, ...]:
+    def needs(self, site: Site, out: Region) -> Regions:
         """For each input, the smallest region that contains what the inner nodes read of it."""
         wanted = self._wanted(out)
         nothing = (Region.of(*((0, 0) for _ in type.shape)) for type in site.inputs)
         return tuple(wanted.get(n, empty) for n, empty in zip(self.inputs, nothing, strict=True))
 
-    def affine(self, site: Site) -> tuple[Affine, ...]:
+    def affine(self, site: Site) -> Affines:
         """For each input, the composition of the maps along the path to the output.
 
         Where several paths have different maps, the whole input."""

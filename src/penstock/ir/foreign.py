@@ -114,9 +114,9 @@ class ForeignNode:
     @property
     def y(self) -> Value:
         """Output 0, as `output` has it."""
-        return self.output()
+        return self.output(0)
 
-    def output(self, k: int = 0) -> Value:
+    def output(self, k: int) -> Value:
         """Output k.  Raises ModelError if it is absent."""
         if k >= len(self.outputs):
             raise ModelError(

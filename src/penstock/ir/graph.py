@@ -110,7 +110,7 @@ class Node(Brief):
     messages and reports."""
 
     op: Op
-    inputs: tuple[Value, ...]
+    inputs: Values
     output: Value
     origin: str = ""
 
@@ -140,7 +140,7 @@ class Node(Brief):
         return replace(self, inputs=tuple(others.get(v.name, v) for v in self.inputs))
 
     @property
-    def variable_inputs(self) -> tuple[Value, ...]:
+    def variable_inputs(self) -> Values:
         """Inputs that are not constant."""
         return tuple(v for v in self.inputs if v.data is None)
 
@@ -199,7 +199,7 @@ class Queue(Brief):
     sections: tuple[QueueSection, ...] = ()
 
     @property
-    def views(self) -> tuple[Value, ...]:
+    def views(self) -> Values:
         """The tensors that are read from the window directly: the window itself, and sections."""
         return (self.window, *(section.value for section in self.sections))
 
@@ -234,26 +234,26 @@ class Graph(Brief):
         a is axis order[a] of the file.  Nothing depends on it but what users are told."""
 
     name: str
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    inputs: Values
+    outputs: Values
     nodes: tuple[Node, ...]
     states: tuple[State, ...] = ()
     queues: tuple[Queue, ...] = ()
     orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
-    def kept(self) -> tuple[Value, ...]:
+    def kept(self) -> Values:
         """The values that one run leaves to the next, as they are when a run begins: states, then
         queues."""
         return (*(s.before for s in self.states), *(q.before for q in self.queues))
 
     @property
-    def sources(self) -> tuple[Value, ...]:
+    def sources(self) -> Values:
         """The values that exist when a run begins: inputs, then states and queues."""
         return (*self.inputs, *self.kept)
 
     @property
-    def results(self) -> tuple[Value, ...]:
+    def results(self) -> Values:
         """The values that must exist when all nodes have run: outputs, the new elements of states
         and the windows of queues, and what these replace; each value once."""
         after = (*(s.after for s in self.states), *(q.window for q in self.queues))
@@ -272,11 +272,11 @@ class Graph(Brief):
                 found.setdefault(value, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
 
-    def variables(self) -> tuple[Value, ...]:
+    def variables(self) -> Values:
         """The graph's inputs, states and queues, then the result of each node in order."""
         return (*self.sources, *(node.output for node in self.nodes))
 
-    def constants(self) -> tuple[Value, ...]:
+    def constants(self) -> Values:
         """Constants that nodes read, each once, in order of first use."""
         every = (v for node in self.nodes for v in node.inputs if v.data is not None)
         return tuple({v.name: v for v in every}.values())

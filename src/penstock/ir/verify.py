@@ -8,8 +8,7 @@ from math import prod
 from penstock.errors import ModelError
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.graph import Graph, Queue, QueueSection, Value
-from penstock.ir.op import row_axis, row_count
-from penstock.ir.tensor import TensorType
+from penstock.ir.op import Types, row_axis, row_count
 
 
 def verify(graph: Graph) -> None:
@@ -117,7 +116,7 @@ def _is_inside(section: QueueSection, queue: Queue) -> bool:
     )
 
 
-def _same_rows(types: tuple[TensorType, ...], axis: int) -> bool:
+def _same_rows(types: Types, axis: int) -> bool:
     first = types[0]
     return all(
         type.dtype is first.dtype

@@ -259,7 +259,7 @@ def _of_computed_weights(node: ForeignNode) -> Iterator[Made]:
 def _of_computed_numbers(node: ForeignNode) -> Iterator[Made]:
     new, w, bias = RealNodes(onnx_form(node, "MatMul")), node.input(1), node.optional(2)
     limits = Limits.of(fused_activation(node))
-    matrices = (new.reshape(v, (1, -1, w.shape[1])) for v in (node.input(0), w))
+    matrices = (new.reshape(v, (1, -1, w.shape[1])) for v in (node.x, w))
     found = new.apply(batch_matmul.PlainBatchMatmul(b_transposed=True), *matrices)
     found = found if bias is None else new.apply(PlainAdd(), found, bias)
     return new.result(new.apply(PlainRelu(limits), found) if limits != UNLIMITED else found)

@@ -147,7 +147,7 @@ def _updated_slice(node: ForeignNode) -> Iterator[Made]:
     x, update, start = (node.input(k) for k in range(3))
     require(update.rank == x.rank, f"the update has {update.rank} axes, must have {x.rank}")
     require(start.shape == (x.rank,), f"the start has shape {list(start.shape)}")
-    for value in (update, node.output()):
+    for value in (update, node.y):
         require(value.type.quantisation == x.type.quantisation, "quantisations differ")
     most = np.array(x.shape) - update.shape
     require(bool((most >= 0).all()), f"the update {list(update.shape)} exceeds {list(x.shape)}")

@@ -142,7 +142,7 @@ def _sums_over_channels(node: Node) -> bool:
 def _first_sums(last: Node) -> Array | None:
     """The sums with which the last layer of a chain begins; None if condition 4 does not hold."""
     site = last.site
-    return first_sums(site.inputs[0], _matrix(last), site.constant(2))
+    return first_sums(site.x, _matrix(last), site.constant(2))
 
 
 def _matrix(last: Node) -> Array:
@@ -251,5 +251,5 @@ def _requantisation(last: Node) -> RequantiseSums:
         op.multipliers(site),
         op.activation,
         op.rounding if isinstance(op, FullyConnected) else Rounding.DOUBLE,
-        reach_of_sums(site.inputs[0], _matrix(last), site.constant(2)),
+        reach_of_sums(site.x, _matrix(last), site.constant(2)),
     )

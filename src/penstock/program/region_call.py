@@ -6,7 +6,7 @@ operators of its members.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from penstock.ir.composite import Composite
@@ -30,8 +30,7 @@ from penstock.program.program import (
     View,
     WholeMemory,
 )
-
-Values = Mapping[str, int]
+from penstock.program.steps import Variables
 
 
 def region_call(members: Sequence[Call], body: Sequence[Command]) -> Call:
@@ -78,7 +77,7 @@ def whole_body(call: Call) -> tuple[Command, ...]:
     return tuple(_command(command, values) for command in call.body)
 
 
-def _command(command: Command, values: Values) -> Command:
+def _command(command: Command, values: Variables) -> Command:
     match command:
         case Loop():
             inner = {name: value for name, value in values.items() if name != command.variable}
@@ -109,7 +108,7 @@ def _command(command: Command, values: Values) -> Command:
             return command
 
 
-def _record(record: DriverRecord, values: Values) -> DriverRecord:
+def _record(record: DriverRecord, values: Variables) -> DriverRecord:
     """Return a record of arguments whose expressions have values."""
     found = {f.name: getattr(record, f.name) for f in fields(record)}
     changed = {
@@ -119,7 +118,7 @@ def _record(record: DriverRecord, values: Values) -> DriverRecord:
     return type(record)(**changed)
 
 
-def _argument(argument: Argument, values: Values) -> Argument:
+def _argument(argument: Argument, values: Variables) -> Argument:
     if isinstance(argument, WholeMemory):
         return argument
     if isinstance(argument, Address):
@@ -127,11 +126,11 @@ def _argument(argument: Argument, values: Values) -> Argument:
     return _expr(argument, values)
 
 
-def _address(address: Address, values: Values) -> Address:
+def _address(address: Address, values: Variables) -> Address:
     return Address(address.buffer, _expr(address.offset, values))
 
 
-def _rows(rows: TensorRows, values: Values) -> TensorRows:
+def _rows(rows: TensorRows, values: Variables) -> TensorRows:
     return replace(
         rows,
         lower=_expr(rows.lower, values),
@@ -140,7 +139,7 @@ def _rows(rows: TensorRows, values: Values) -> TensorRows:
     )
 
 
-def _expr(expr: Expr, values: Values) -> Expr:
+def _expr(expr: Expr, values: Variables) -> Expr:
     """Return an expression in which variables are replaced by values."""
     match expr:
         case Var(name):

@@ -73,7 +73,7 @@ class Deviating:
 
     def judge(self, tensors: Mapping[str, Array], set_number: int) -> JudgedTensor:
         """Penstock's output, compared with the oracle on penstock's inputs."""
-        value = self.node.output()
+        value = self.node.y
         mine = tensors[value.name]
         expected = self.deviation.expected(self.node, self._inputs(tensors)).reshape(mine.shape)
         off = np.abs(mine.astype(np.float64) - expected).astype(np.int64)
@@ -101,7 +101,7 @@ class Deviating:
 
         Each recorded element is kept that the runtime's stated arithmetic explains, or penstock's,
         and others are replaced by it.  Without a record, None if an element is undefined."""
-        mine = tensors[self.node.output().name]
+        mine = tensors[self.node.y.name]
         inputs, tolerance = self._inputs(tensors), self.deviation.tolerance
 
         def of_runtime(found: Array) -> Array:
@@ -151,11 +151,11 @@ def _always(_: ForeignNode) -> bool:
 
 
 def _x(node: ForeignNode) -> TensorType:
-    return node.input(0).type
+    return node.x.type
 
 
 def _y(node: ForeignNode) -> TensorType:
-    return node.output().type
+    return node.y.type
 
 
 def _given(inputs: Inputs, position: int) -> Array:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from penstock.brief import Brief
 from penstock.frozen import frozen
-from penstock.ir.graph import Node, Value
-from penstock.ir.op import ConstantPrefetch, Kernel, row_axis
+from penstock.ir.graph import Node, Value, Values
+from penstock.ir.op import ConstantPrefetch, Kernel, Regions, row_axis
 from penstock.ir.tensor import Region
 from penstock.scheduling.model.stripe import StripeConfig
 
@@ -98,12 +98,12 @@ class Part(Brief):
         return (self.nodes[-1].kind, self.nodes[-1].origin) if self.nodes else ("pull", "")
 
     @property
-    def inputs(self) -> tuple[Value, ...]:
+    def inputs(self) -> Values:
         """Operands of the kernel, constants included."""
         return self.nodes[-1].inputs if self.nodes else ()
 
     @property
-    def constants(self) -> tuple[Value, ...]:
+    def constants(self) -> Values:
         """Constants that the kernel reads as the model stores them, such as weights.
 
         Scalars, and constants that are converted at compile time, are left out.
@@ -130,13 +130,13 @@ class Part(Brief):
         return sum(v.name == constant.name and not need.empty for v, need in pairs), 0
 
     @property
-    def variable_inputs(self) -> tuple[Value, ...]:
+    def variable_inputs(self) -> Values:
         """Inputs that are not constant, each once."""
         made = {node.output.name for node in self.nodes}
         every = (v for node in self.nodes for v in node.variable_inputs if v.name not in made)
         return tuple({v.name: v for v in every}.values())
 
-    def needs(self, out: Region) -> tuple[Region, ...]:
+    def needs(self, out: Region) -> Regions:
         """Return, for each input, the region that is read to compute region `out` of the output.
 
         The result is empty if the part is a streamed input, a network input whose rows the

@@ -23,7 +23,7 @@ from penstock.brief import Brief
 from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.composite import FUSED, Composite
-from penstock.ir.graph import Graph, Node, Value, free_name
+from penstock.ir.graph import Graph, Node, Value, Values, free_name
 from penstock.scheduling.model.access import RowParts, row_parts
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queues import QueueMemory, queue_guests, queue_memories
@@ -108,7 +108,7 @@ class Parts(Brief):
     target: Target | None = field(default=None, compare=False)
 
     @property
-    def inputs(self) -> tuple[Value, ...]:
+    def inputs(self) -> Values:
         """Graph inputs that are in memory before the first part runs.
 
         Streamed inputs, whose rows the application supplies during the run, are left out.
@@ -117,7 +117,7 @@ class Parts(Brief):
         return tuple(v for v in self.graph.inputs if v.name not in streamed)
 
     @property
-    def sources(self) -> tuple[Value, ...]:
+    def sources(self) -> Values:
         """The values that are in memory before the first part runs.
 
         These are the inputs, and the states and queues, which keep data from the previous run.
@@ -246,7 +246,7 @@ class FusionSource(Protocol):
         ...
 
 
-def joined_nodes(parts: Iterable[Part]) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
+def joined_nodes(parts: Iterable[Part]) -> tuple[tuple[Node, ...], Values]:
     """Return the nodes of parts, and the values that they read but do not compute, each once."""
     nodes = tuple(node for part in parts for node in part.nodes)
     made = {node.name for node in nodes}

@@ -13,9 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from penstock.codegen import c_text
 from penstock.codegen.bundle import Bundle
-from penstock.codegen.c_body import body
 from penstock.codegen.c_driver import DriverCode, includes
-from penstock.codegen.c_functions import functions
+from penstock.codegen.c_functions import body, functions
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError

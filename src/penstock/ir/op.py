@@ -8,7 +8,8 @@ on the operands receive a `Site` with the types of inputs and output.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -247,6 +248,36 @@ class Kernel:
     def real_weight_bytes(self) -> int | None:
         """Bytes of a weight of a layer on real numbers: 4, or 1 in int8; None for other kernels."""
         return dict(self.params).get("weight_bytes")
+
+
+def members(*groups: Iterable[tuple[str, int]], **others: int) -> Params:
+    """Integer members of a parameter structure: those of the groups, then others by name."""
+    return (*chain(*groups), *((name, int(value)) for name, value in others.items()))
+
+
+def row_kernel(
+    name: str,
+    /,
+    *groups: Iterable[tuple[str, int | Table]],
+    constants: tuple[tuple[int, str], ...] = (),
+    folded: tuple[int, ...] = (),
+    recurrent: bool = False,
+    accumulates: bool = False,
+    **others: int | Table,
+) -> Kernel:
+    """A kernel that computes any interval of rows, with members of its parameter structure:
+    those of the groups, then others by name, each an integer or a table."""
+    every = [*chain(*groups), *others.items()]
+    return Kernel(
+        name,
+        tuple((name, int(value)) for name, value in every if not isinstance(value, Table)),
+        tuple((name, value) for name, value in every if isinstance(value, Table)),
+        constants,
+        folded,
+        by_rows=True,
+        recurrent=recurrent,
+        accumulates=accumulates,
+    )
 
 
 class Op(Protocol):

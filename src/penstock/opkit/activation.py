@@ -14,9 +14,8 @@ import numpy as np
 from penstock.fixedpoint import round_half_away
 from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode
-from penstock.ir.op import Params
+from penstock.ir.op import Params, members
 from penstock.ir.tensor import Array, DType, TensorType
-from penstock.opkit.kernels import members
 
 
 class Activation(Enum):

@@ -19,11 +19,11 @@ from penstock.ir.op import (
     Site,
     Types,
     Work,
+    members,
     row_count,
 )
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
-from penstock.opkit.kernels import members
 
 Sources = tuple[int | None, ...]
 """For each axis of an input, the axis of the output whose interval it reads; None: it reads all."""

@@ -30,6 +30,7 @@ from penstock.ir.op import (
     Table,
     Types,
     row_count,
+    row_kernel,
 )
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.activation import FINITE, Limits
@@ -40,7 +41,6 @@ from penstock.opkit.checks import (
     require_int8,
     require_quantised,
 )
-from penstock.opkit.kernels import row_kernel
 
 RANK = 4
 """Kernels see shapes of this rank, extended in front with axes of extent 1."""

@@ -20,7 +20,7 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made
 from penstock.ir.graph import Node, Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Types
+from penstock.ir.op import Kernel, OperatorDefaults, Params, Site, Table, Types, members, row_kernel
 from penstock.ir.tensor import Array, Data, DType, Quantisation, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation, Limits
@@ -33,7 +33,6 @@ from penstock.opkit.checks import (
     require_rank,
     require_weights,
 )
-from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.requantise import (
     LARGEST_SCALED,
     Multipliers,

@@ -29,11 +29,10 @@ from penstock.fixedpoint import (
 )
 from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types, row_kernel
 from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 from penstock.opkit.broadcast import Elementwise, width
 from penstock.opkit.checks import require, require_count, require_int8
-from penstock.opkit.kernels import row_kernel
 
 
 class Numerics(Enum):

@@ -26,10 +26,10 @@ from penstock.ir.op import (
     Table,
     Types,
     row_axis,
+    row_kernel,
 )
 from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit.checks import require_count
-from penstock.opkit.kernels import row_kernel
 
 INNER_LOOPS = 3
 """Loops of the kernel within a row."""

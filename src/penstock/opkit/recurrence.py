@@ -36,6 +36,8 @@ from penstock.ir.op import (
     Tables,
     Types,
     Work,
+    members,
+    row_kernel,
 )
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import (
@@ -46,7 +48,6 @@ from penstock.opkit.checks import (
     require_rank,
 )
 from penstock.opkit.float_functions import Floats
-from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.layers import QUAD, in_quads
 
 FRACTION_BITS = 27

@@ -17,11 +17,19 @@ from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s, quantise_multiplier, requantise, wrap_int32
 from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Tables, row_count
+from penstock.ir.op import (
+    Kernel,
+    OperatorDefaults,
+    Site,
+    Table,
+    Tables,
+    members,
+    row_count,
+    row_kernel,
+)
 from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require
-from penstock.opkit.kernels import members, row_kernel
 from penstock.requantisation.form import reachable
 
 LARGEST_SCALED = 2**31 - 2**8

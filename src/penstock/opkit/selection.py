@@ -27,11 +27,11 @@ from penstock.ir.op import (
     Table,
     Types,
     row_axis,
+    row_kernel,
 )
 from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.checks import require, require_count
-from penstock.opkit.kernels import row_kernel
 
 Indices = NDArray[np.int64]
 Number = int | Fraction

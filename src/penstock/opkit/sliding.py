@@ -19,11 +19,10 @@ from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import OperatorDefaults, Params, Site
+from penstock.ir.op import OperatorDefaults, Params, Site, members
 from penstock.ir.operator_facts import StatedAttribute
 from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit.checks import require
-from penstock.opkit.kernels import members
 
 MOST_STEP = 2**15
 """Strides, dilations and paddings of TFLite are smaller.

@@ -18,12 +18,11 @@ from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types
+from penstock.ir.op import Arrays, Kernel, Site, Types, row_kernel
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import one_axis, require_dtype
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_shape_of_output, is_plain_foreign, requantised, with_shape
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import AlongAxes, Axes, Reduction

@@ -25,14 +25,13 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work
+from penstock.ir.op import Arrays, Kernel, Params, Site, Types, Work, members, row_kernel
 from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.activation import UNLIMITED, Activation
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
-from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.nodes import is_real, reshaped, with_shape
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import Multipliers, fitting_multiplier, stated_multipliers

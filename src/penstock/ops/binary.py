@@ -34,7 +34,7 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Params, Site, Types
+from penstock.ir.op import Arrays, Kernel, Params, Site, Types, members, row_kernel
 from penstock.ir.operator_facts import CARRIED, FUNCTION, REALS, onnx, relay
 from penstock.ir.tensor import Array, Region, TensorType
 from penstock.opkit import broadcast
@@ -42,7 +42,6 @@ from penstock.opkit.activation import UNLIMITED, Activation, Limits, fused_activ
 from penstock.opkit.broadcast import Clamped, Elementwise
 from penstock.opkit.checks import require, require_one_quantisation
 from penstock.opkit.elementwise_nodes import elementwise_nodes, typed_nodes
-from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.nodes import (
     in_scale_of_output,
     in_shape_of_output,

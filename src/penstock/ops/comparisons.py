@@ -20,7 +20,7 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types
+from penstock.ir.op import Arrays, Kernel, Site, Types, row_kernel
 from penstock.ir.operator_facts import (
     CARRIED,
     FUNCTION,
@@ -44,7 +44,6 @@ from penstock.opkit.checks import (
     resolved_axis,
 )
 from penstock.opkit.elementwise_nodes import elementwise_nodes
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_scale_of_output, in_shape_of_output, onnx_form, reshaped
 from penstock.opkit.onnx_constants import real_numbers
 from penstock.opkit.real_nodes import RealNodes, real_elementwise

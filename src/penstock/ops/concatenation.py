@@ -30,12 +30,12 @@ from penstock.ir.op import (
     Table,
     Types,
     row_axis,
+    row_kernel,
 )
 from penstock.ir.operator_facts import CARRIED, onnx, relay
 from penstock.ir.tensor import Array, Interval, Region, TensorType
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, resolved_axis
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, saturated
 from penstock.opkit.nodes import in_scale_of_output, reshaped
 from penstock.ops.tabulated import table_of

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.fixedpoint import multiply, quantise_multiplier
 from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
-from penstock.ir.op import Arrays, Kernel, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types, members, row_kernel
 from penstock.ir.operator_facts import relay
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.broadcast import Elementwise, unary_node, width
@@ -24,7 +24,6 @@ from penstock.opkit.checks import (
     require_int8,
     require_quantised,
 )
-from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, Lookup, saturated
 from penstock.opkit.requantise import fitting_multiplier
 

@@ -24,7 +24,17 @@ from penstock.ir.affine import Affine
 from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Affines, Arrays, Kernel, OperatorDefaults, Params, Regions, Site, Types
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    OperatorDefaults,
+    Params,
+    Regions,
+    Site,
+    Types,
+    members,
+)
 from penstock.ir.operator_facts import PLAIN, onnx, relay
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import (
@@ -35,7 +45,6 @@ from penstock.opkit.checks import (
     require_int8,
     require_quantised,
 )
-from penstock.opkit.kernels import members
 from penstock.opkit.lookup import saturated
 from penstock.opkit.real_nodes import RealNodes
 

@@ -37,10 +37,10 @@ from penstock.ir.op import (
     Table,
     Types,
     Work,
+    members,
 )
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
-from penstock.opkit.kernels import members
 from penstock.ops.reshape import Reshape
 from penstock.ops.slice import part
 

@@ -27,7 +27,18 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Affines, Arrays, Kernel, Params, Regions, Site, Types, Work, row_count
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    Params,
+    Regions,
+    Site,
+    Types,
+    Work,
+    members,
+    row_count,
+)
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 from penstock.opkit import layers, onnx_constants
@@ -38,7 +49,6 @@ from penstock.opkit.checks import (
     require_rank,
     require_weights,
 )
-from penstock.opkit.kernels import members
 from penstock.opkit.layers import (
     Layer,
     PlainLayer,

@@ -17,12 +17,11 @@ from penstock.ir.exchange import ExchangedAxis
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Table, Tables, Types
+from penstock.ir.op import Arrays, Kernel, Site, Table, Tables, Types, members
 from penstock.ir.operator_facts import CARRIED, AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
-from penstock.opkit.kernels import members
 from penstock.opkit.nodes import requantised, reshaped, with_shape
 from penstock.opkit.selection import ListedMap, Maps, Selection, StridedMap, listed_type
 from penstock.ops.integer_pairs import ADD

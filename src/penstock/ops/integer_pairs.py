@@ -21,13 +21,12 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types
+from penstock.ir.op import Arrays, Kernel, Site, Types, row_kernel
 from penstock.ir.operator_facts import PLAIN, RelayName, onnx
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import broadcast
 from penstock.opkit.broadcast import Elementwise
 from penstock.opkit.checks import require_dtype
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 

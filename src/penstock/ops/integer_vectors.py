@@ -18,12 +18,11 @@ from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
 from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types, row_kernel
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.axes import RowVectors, Sources, params
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
 
 DIFFERENCES = 256

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value, Values, result_of
-from penstock.ir.op import Arrays, Kernel, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types, row_kernel
 from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 from penstock.opkit import lstm
 from penstock.opkit.activation import UNLIMITED, Limits
@@ -28,7 +28,6 @@ from penstock.opkit.checks import (
     require_rank,
     require_weights,
 )
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lstm import GATES, StepScales, logistic_table
 from penstock.opkit.nodes import (
     in_shape_of_output,

@@ -14,12 +14,11 @@ from penstock.choices import Rounding
 from penstock.frozen import frozen
 from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count, row_kernel
 from penstock.ir.operator_facts import PLAIN, AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.requantise import SumRequantisation, stated_multipliers
 

@@ -27,7 +27,7 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Table
+from penstock.ir.op import Arrays, Kernel, Site, Table, row_kernel
 from penstock.ir.operator_facts import FUNCTION, PLAIN, REALS, RelayName, onnx, relay
 from penstock.ir.tensor import Array, DType, Region
 from penstock.opkit import float_functions
@@ -35,7 +35,6 @@ from penstock.opkit.activation import POSITIVE, Limits, is_positive
 from penstock.opkit.broadcast import Arithmetic, Clamped, Plain, arithmetic
 from penstock.opkit.elementwise_nodes import typed_nodes
 from penstock.opkit.float_functions import Floats
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.real_nodes import RealNodes, real_elementwise
 from penstock.ops.conversions import Cast
 

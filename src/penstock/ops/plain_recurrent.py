@@ -19,11 +19,10 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.op import Kernel, Params, Site, Table, Tables
+from penstock.ir.op import Kernel, Params, Site, Table, Tables, members
 from penstock.ir.tensor import Array, DType
 from penstock.opkit.activation import UNLIMITED, Limits
 from penstock.opkit.float_functions import Floats, logistic, tanh
-from penstock.opkit.kernels import members
 from penstock.opkit.layers import QUAD, in_quads, narrowed
 from penstock.opkit.recurrence import Gates, PlainRecurrence, products
 from penstock.ops.dynamic_range import steps_of_rows

@@ -20,12 +20,11 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types
+from penstock.ir.op import Arrays, Kernel, Site, Types, row_kernel
 from penstock.ir.operator_facts import PLAIN, REALS, RelayName, onnx
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.checks import require_count, require_dtype
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_shape_of_output
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.reduction import Axes, Reduction

@@ -28,10 +28,10 @@ from penstock.ir.op import (
     Table,
     Types,
     Work,
+    row_kernel,
 )
 from penstock.ir.tensor import Array, DType, Interval, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, require_rank
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.resize import (

@@ -23,7 +23,19 @@ from penstock.ir.exchange import ExchangedPair
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import MOST_ROWS, Affines, Arrays, Kernel, Regions, Site, Table, Types, Work
+from penstock.ir.op import (
+    MOST_ROWS,
+    Affines,
+    Arrays,
+    Kernel,
+    Regions,
+    Site,
+    Table,
+    Types,
+    Work,
+    members,
+    row_kernel,
+)
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.tensor import Array, DType, Interval, Region, TensorType
 from penstock.opkit import sliding
@@ -36,7 +48,6 @@ from penstock.opkit.checks import (
     require_int8,
     require_rank,
 )
-from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.nodes import is_real, requantised
 from penstock.opkit.real_nodes import RealNodes
 from penstock.opkit.sliding import (

@@ -23,13 +23,12 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import Made, Nodes
 from penstock.ir.graph import Value, Values, result_of
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Params, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Params, Site, Table, Types, row_kernel
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 from penstock.opkit.activation import UNLIMITED
 from penstock.opkit.checks import require, require_dtype, require_rank
 from penstock.opkit.float_functions import Floats, logistic, tanh
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import LARGEST_STEPS, saturated
 from penstock.opkit.onnx_constants import real_numbers, weights_at
 from penstock.opkit.recurrence import (

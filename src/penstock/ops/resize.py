@@ -31,11 +31,11 @@ from penstock.ir.op import (
     Table,
     Types,
     Work,
+    row_kernel,
 )
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, DType, Interval, Region, TensorType
 from penstock.opkit.checks import image_shape, require, require_count, require_int8, require_rank
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import (
     in_shape_of_output,

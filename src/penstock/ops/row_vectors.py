@@ -27,7 +27,7 @@ from penstock.fixedpoint import (
 from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Table, Types
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types, row_kernel
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
 from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
 from penstock.opkit.activation import Activation, fused_activation
@@ -39,7 +39,6 @@ from penstock.opkit.checks import (
 from penstock.opkit.elementwise_nodes import elementwise_nodes
 from penstock.opkit.float_functions import exp
 from penstock.opkit.float_functions import log as real_log
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import is_plain_foreign, requantised
 from penstock.opkit.real_nodes import real_elementwise

@@ -29,13 +29,14 @@ from penstock.ir.op import (
     Table,
     Types,
     Work,
+    members,
     row_before,
+    row_kernel,
 )
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
-from penstock.opkit.kernels import members, row_kernel
 from penstock.opkit.requantise import SumRequantisation
 from penstock.opkit.sliding import Window
 

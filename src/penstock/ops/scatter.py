@@ -26,11 +26,10 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Affines, Arrays, Kernel, OperatorDefaults, Regions, Site, Types
+from penstock.ir.op import Affines, Arrays, Kernel, OperatorDefaults, Regions, Site, Types, members
 from penstock.ir.operator_facts import PLAIN_MODEL, AxisOrder, OnnxName, onnx
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit.checks import require, require_count, require_dtype, resolved_axis
-from penstock.opkit.kernels import members
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.comparisons import PlainCompare, Relation, Select

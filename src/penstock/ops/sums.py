@@ -21,13 +21,12 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types
+from penstock.ir.op import Arrays, Kernel, Site, Types, row_kernel
 from penstock.ir.operator_facts import REALS, AxisOrder, OnnxName, RelayName, onnx, relay
 from penstock.ir.tensor import Array, DType, Region, TensorType
 from penstock.opkit import reduction
 from penstock.opkit.activation import Limits
 from penstock.opkit.checks import require, require_count, require_dtype
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import saturated
 from penstock.opkit.nodes import (
     in_shape_of_output,

@@ -18,7 +18,18 @@ from penstock.frozen import frozen
 from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value, Values
-from penstock.ir.op import Affines, Arrays, Kernel, Op, OperatorDefaults, Regions, Site, Types, Work
+from penstock.ir.op import (
+    Affines,
+    Arrays,
+    Kernel,
+    Op,
+    OperatorDefaults,
+    Regions,
+    Site,
+    Types,
+    Work,
+    row_kernel,
+)
 from penstock.ir.tensor import Array, Data, DType, Region, TensorType
 from penstock.opkit.activation import UNLIMITED, Activation, fused_activation
 from penstock.opkit.axes import FollowingAxes, Sources
@@ -30,7 +41,6 @@ from penstock.opkit.checks import (
     require_quantised,
     require_rank,
 )
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.layers import require_fitting_sums
 from penstock.opkit.nodes import is_plain_foreign, onnx_form
 from penstock.opkit.real_nodes import RealNodes

@@ -11,10 +11,9 @@ from __future__ import annotations
 from penstock.frozen import frozen
 from penstock.ir.exchange import exchanged_entries, is_image
 from penstock.ir.foreign import ForeignNode, Made, Nodes
-from penstock.ir.op import Kernel, Site
+from penstock.ir.op import Kernel, Site, members
 from penstock.ir.operator_facts import relay
 from penstock.opkit.checks import require, resolved_axis
-from penstock.opkit.kernels import members
 from penstock.opkit.rearrangement import AxisGrouping, Rearrangement
 
 

@@ -42,6 +42,7 @@ from penstock.ir.op import (
     Site,
     Types,
     Work,
+    members,
 )
 from penstock.ir.operator_facts import (
     AxisOrder,
@@ -55,7 +56,6 @@ from penstock.ir.tensor import Array, Data, Interval, Quantisation, Region, Tens
 from penstock.opkit import layers, onnx_constants, sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import require, require_rank
-from penstock.opkit.kernels import members
 from penstock.opkit.layers import (
     Layer,
     PlainLayer,

@@ -25,11 +25,10 @@ from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Kernel, Params, Site
+from penstock.ir.op import Kernel, Params, Site, row_kernel
 from penstock.ir.operator_facts import FUNCTION, onnx
 from penstock.opkit.broadcast import Arithmetic, Plain, arithmetic
 from penstock.opkit.float_functions import Floats
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.nodes import in_shape_of_output, onnx_form
 from penstock.opkit.real_nodes import RealNodes
 from penstock.ops.formulas import Term

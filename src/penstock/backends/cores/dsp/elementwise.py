@@ -8,10 +8,9 @@ import numpy as np
 
 from penstock.backends.cores.common.layer import weighted_pairs
 from penstock.backends.cores.dsp.counts import DSP_CYCLES
-from penstock.ir.op import Kernel, Site, Table, row_count
+from penstock.ir.op import Kernel, Site, Table, row_count, row_kernel
 from penstock.ir.tensor import Array, Region
 from penstock.opkit import broadcast
-from penstock.opkit.kernels import row_kernel
 from penstock.opkit.lookup import ELEMENTS
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.requantisation.certify import certify

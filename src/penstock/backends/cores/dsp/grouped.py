@@ -23,10 +23,9 @@ from penstock.backends.cores.dsp.packing import (
 )
 from penstock.fixedpoint import Int64s
 from penstock.frozen import frozen
-from penstock.ir.op import Kernel, Site, Table
+from penstock.ir.op import Kernel, Site, Table, members, row_kernel
 from penstock.ir.tensor import Data, DType, Quantisation, TensorType
 from penstock.opkit import sliding
-from penstock.opkit.kernels import members, row_kernel
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 
 MOST_TAPS = 25  # Largest number of taps of the kernel, the size of its array of pointers.

@@ -42,10 +42,9 @@ from penstock.backends.cores.dsp.packing import (
 )
 from penstock.fixedpoint import Int64s
 from penstock.ir.element_types import INT8, ElementTypes
-from penstock.ir.op import Kernel, Op, Site, Table, Tables
+from penstock.ir.op import Kernel, Op, Site, Table, Tables, members, row_kernel
 from penstock.ir.tensor import Array, DType, TensorType
 from penstock.opkit import sliding
-from penstock.opkit.kernels import members, row_kernel
 from penstock.ops.binary import Add, Mul, Sub
 from penstock.ops.convolutions import Conv2D, DepthwiseConv2D
 from penstock.ops.fully_connected import FullyConnected

@@ -15,7 +15,9 @@ def importer(package: str, modules: Mapping[str, Collection[str]]) -> Callable[[
     def attribute(name: str) -> object:
         for module, names in modules.items():
             if name in names:
-                return getattr(importlib.import_module(module), name)
+                found = getattr(importlib.import_module(module), name)
+                setattr(importlib.import_module(package), name, found)  # found there from now on
+                return found
         raise AttributeError(f"{package} has no {name!r}")
 
     return attribute

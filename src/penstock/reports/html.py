@@ -13,12 +13,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from penstock.reports.codec import Json
 from penstock.reports.formats import printable
-from penstock.reports.frontier import FrontierReport
 from penstock.reports.page.data import Data, frontier_data, report_data
 from penstock.reports.report import Report
+
+if TYPE_CHECKING:
+    from penstock.reports.frontier import FrontierReport  # takes long to import
 
 _ASSETS = files("penstock.reports.page") / "assets"
 # The modules of D3 that pages contain, each after those that it needs.

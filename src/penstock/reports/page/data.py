@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from penstock.reports.formats import (
     relative,
     short_names,
 )
-from penstock.reports.frontier import FrontierPoint, FrontierReport
 from penstock.reports.layer import (
     Layer,
     LayerTensor,
@@ -45,6 +45,9 @@ from penstock.reports.report import (
     shares,
 )
 from penstock.reports.timeline import EngineTimes, MemorySpan, Stretch, Timeline
+
+if TYPE_CHECKING:
+    from penstock.reports.frontier import FrontierPoint, FrontierReport  # takes long to import
 
 Data = Mapping[str, Json]
 MOST_COLUMNS = 4.0  # Maximum number of columns per layer of a cascade in the figure of a memory.

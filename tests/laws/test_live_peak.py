@@ -1,13 +1,22 @@
 """Law: the live peak is the greatest need of any tick, at the earliest such tick."""
 
+from math import gcd
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, stacked_bytes
+from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak
 from quick import examples
 
 LIVES = st.tuples(st.integers(0, 8), st.integers(1, 5))
 BUFFERS = st.lists(st.tuples(LIVES, st.integers(1, 9), st.sampled_from((1, 2, 4, 6))), max_size=12)
+
+
+def stacked_bytes(live: tuple[LiveBuffer, ...]) -> int:
+    """The least height of buffers above each other at multiples of a common grain."""
+    grain = gcd(*(b.alignment for b in live))
+    padded = sum(b.size_bytes + -b.size_bytes % grain for b in live)
+    return min((padded - -top.size_bytes % grain for top in live), default=0)
 
 
 @given(BUFFERS)

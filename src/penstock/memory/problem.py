@@ -132,20 +132,6 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def stacked_bytes(buffers: tuple[LiveBuffer, ...]) -> int:
-    """Return a lower bound of the height of buffers that are all live at one tick.
-
-    All offsets are multiples of the greatest common divisor g of the alignments, so every buffer
-    but the topmost occupies a multiple of g.  The bound assumes the best choice of the topmost
-    buffer.
-    """
-    if not buffers:
-        return 0
-    alignments = np.array([buffer.alignment for buffer in buffers])
-    sizes = np.array([buffer.size_bytes for buffer in buffers])
-    return max(_stacked(sizes, alignments), _reach(buffers))
-
-
 def live_peak(problem: PlacementProblem) -> Peak:
     """Return the tick with the largest need, the earliest of equals; an empty problem needs 0
     bytes.
@@ -224,6 +210,11 @@ def _live_sums(ticks: Column, lower: Column, upper: Column, values: Column) -> C
 
 
 def _stacked(sizes: Column, alignments: Column) -> int:
+    """Return a lower bound of the height of buffers that are all live at one tick.
+
+    All offsets are multiples of the greatest common divisor of the alignments, so every buffer but
+    the topmost occupies a multiple of it.  The bound assumes the best choice of the topmost buffer.
+    """
     grain = int(np.gcd.reduce(alignments))
     padding = -sizes % grain
     return int(sizes.sum() + padding.sum() - padding.max())

@@ -102,7 +102,7 @@ _BOX = np.dtype(
 """A box with what the search derives from it, and its state.
 
 filled: size in whole grains, which every box but the topmost occupies (see
-    `problem.stacked_bytes`).
+    `problem.live_peak`).
 rank: tie-breaker, the lowest first.
 elder: the next better ranked box of equal live range, size and alignment, or -1.
 floor: least possible offset; offset: -1 before the box is placed.

@@ -9,7 +9,6 @@ from penstock.memory.problem import (
     live_peak,
     peak_live_bytes,
     shapes,
-    stacked_bytes,
 )
 
 
@@ -29,12 +28,12 @@ def test_a_life_is_half_open_so_neighbours_in_time_do_not_add() -> None:
 
 def test_the_topmost_buffer_needs_no_padding() -> None:
     buffers = (LiveBuffer("a", 0, 1, 5, alignment=4), LiveBuffer("b", 0, 1, 6, alignment=4))
-    assert stacked_bytes(buffers) == 8 + 5  # b below, a above
+    assert peak_live_bytes(PlacementProblem(buffers)) == 8 + 5  # b below, a above
 
 
 def test_mixed_alignments_may_fill_each_others_padding() -> None:
     buffers = (LiveBuffer("a", 0, 1, 5, alignment=4), LiveBuffer("b", 0, 1, 3))
-    assert stacked_bytes(buffers) == 8
+    assert peak_live_bytes(PlacementProblem(buffers)) == 8
 
 
 def test_an_empty_problem_needs_nothing() -> None:

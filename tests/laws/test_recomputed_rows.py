@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cascade_judge import Judge, Play
 from found import few
 from lowered import Lowered, assert_equal_to_graph
-from penstock.backends.processor_parts import Engines, Processor, assign
+from penstock.backends.processor_parts import Engines, assign
 from penstock.compiled import UNBOUNDED
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph
@@ -69,7 +69,7 @@ class Setting:
     def below(self) -> BelowRows:
         engine = TARGET.engines[0]
         memories = MemorySystem(TARGET.memories_for("arena"), TARGET.memory_for("constant"), engine)
-        model = Engines(Processor(engine))
+        model = Engines(engine)
         accounting = CostAccounting(self.parts, model, memories)
         return BelowRows(accounting, OPTIONS, TargetBands(TARGET, model, memories), 0, 0.0)
 

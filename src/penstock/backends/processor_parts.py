@@ -1,7 +1,7 @@
 """Processor parts: assigns the nodes of a graph to the processor, with kernels of its core family.
 
 Also what the assignment needs: checks of element types, copies for kernels that cannot access
-rings, and the model of the processor's cycles.
+rings, and the model of the cycles of all engines.
 """
 
 from __future__ import annotations
@@ -169,67 +169,6 @@ class _Access:
         return Node(COPY, (value,), Value(name, value.type), origin)
 
 
-@frozen
-class Processor:
-    """The cycle model of a processor, without stalls for memory accesses.
-
-    The class `MemorySystem` computes stalls; the `memory` arguments of the methods are unused.
-
-    engine: the processor and its cycles per operation."""
-
-    engine: Engine
-
-    def work_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return the cycles of computing a whole output, without the constant cost of each call.
-
-        memory: unused."""
-        # They are `Kernel.work_cycles` if known.  Otherwise, they are a weighted sum of the numbers
-        # of multiply-accumulates, of other operations on elements, and of executions of the
-        # innermost loop.
-        if not part.nodes:
-            return 0
-        if part.kernel.work_cycles is not None:
-            return part.kernel.work_cycles
-        work = whole_work(part.nodes[-1])
-        engine = self.engine
-        return round(
-            work.macs * engine.cycles_per_mac
-            + work.elements * engine.cycles_per_element
-            + work.loops * engine.cycles_per_loop
-        )
-
-    def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
-        """Return an upper bound on the cycles of a call that are not proportional to its rows."""
-        # Kernels that compute pixels in pairs may take `Kernel.odd_cycles` longer for an odd number
-        # of rows; calls for an even number do not take them.
-        return self._call_cycles(part) + part.kernel.odd_cycles
-
-    def cycles(
-        self, part: Part, stripes: Sequence[int], memory: MemoryAssignment | None = None
-    ) -> int:
-        """Return the total cycles of the calls that compute a node's output in stripes.
-
-        memory: unused."""
-        odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
-        work = self.work_cycles(part)
-        if part.nodes:
-            work = work * sum(stripes) // row_count(part.output.shape)
-        return work + len(stripes) * self._call_cycles(part) + odd
-
-    def cold_start_cycles(
-        self, part: Part, rows: int, memory: MemoryAssignment | None = None
-    ) -> int:
-        """Return 0: a call takes no longer after a command of another engine.
-
-        part, rows, memory: unused."""
-        return 0
-
-    def _call_cycles(self, part: Part) -> int:
-        # A call for an odd number of rows takes `Kernel.odd_cycles` in addition.
-        known = part.kernel.call_cycles
-        return round(self.engine.cycles_per_call) if known is None else known
-
-
 def assign(
     graph: Graph,
     target: Target,
@@ -281,7 +220,7 @@ def processor_cycles(node: Node, target: Target) -> int:
 
     Raises ModelError if no kernel supports the node's element types."""
     processor = target.engines[0]
-    return Processor(processor).work_cycles(single_node_part(node, processor))
+    return Engines(processor).work_cycles(single_node_part(node, processor))
 
 
 def portable_part(node: Node, processor: Engine) -> Part:
@@ -304,13 +243,14 @@ class Engines:
     for a call that computes all rows.  For example, if a call takes 30 cycles for one row and 120
     for all ten, the constants are 20 cycles per call and 10 per row.
 
-    processor: the cycle model of the processor.
+    processor: the processor and its cycles per operation; `MemorySystem` computes the stalls of its
+        memory accesses.
     _known: the cycles of calls, cached.  A key consists of the cost function and its arguments: the
         number of output rows, and the memory regions of inputs and output.
     _starts: the additional cycles of calls after a command of another engine (cold start), cached
         with the same keys."""
 
-    processor: Processor
+    processor: Engine
     _known: dict[tuple[object, int, tuple[str, ...]], int] = field(
         default_factory=dict,
         init=False,
@@ -328,17 +268,31 @@ class Engines:
         """Return the cycles of computing a whole output, without the constant cost of each call.
 
         memory: the memory region of each tensor; None if all are in the default region."""
-        if part.kernel.cycles is None:
-            return self.processor.work_cycles(part, memory)
-        rows = row_count(part.output.shape)
-        return max(0, self._cycles(part, rows, memory) - self.call_cycles(part, memory))
+        # On the processor, they are `Kernel.work_cycles` if known.  Otherwise, they are a weighted
+        # sum of the numbers of multiply-accumulates, of other operations on elements, and of
+        # executions of the innermost loop.
+        if part.kernel.cycles is not None:
+            rows = row_count(part.output.shape)
+            return max(0, self._cycles(part, rows, memory) - self.call_cycles(part, memory))
+        if not part.nodes:
+            return 0
+        if part.kernel.work_cycles is not None:
+            return part.kernel.work_cycles
+        work, engine = whole_work(part.nodes[-1]), self.processor
+        return round(
+            work.macs * engine.cycles_per_mac
+            + work.elements * engine.cycles_per_element
+            + work.loops * engine.cycles_per_loop
+        )
 
     def call_cycles(self, part: Part, memory: MemoryAssignment | None = None) -> int:
         """Return the constant cost of a call: the cycles that do not depend on its number of rows.
 
         memory: the memory region of each tensor; None if all are in the default region."""
+        # On the processor, an upper bound: kernels that compute pixels in pairs may take
+        # `Kernel.odd_cycles` longer for an odd number of rows, and not for an even number.
         if part.kernel.cycles is None:
-            return self.processor.call_cycles(part, memory)
+            return self._processor_call_cycles(part) + part.kernel.odd_cycles
         rows = row_count(part.output.shape)
         whole = self._cycles(part, rows, memory)
         if rows == 1:
@@ -351,10 +305,14 @@ class Engines:
         """Return the total cycles of the calls that compute a node's output in stripes.
 
         memory: the memory region of each tensor; None if all are in the default region."""
-        if part.kernel.cycles is None:
-            return self.processor.cycles(part, stripes, memory)
-        known = {rows: self._cycles(part, rows, memory) for rows in set(stripes)}
-        return sum(known[rows] for rows in stripes)
+        if part.kernel.cycles is not None:
+            known = {rows: self._cycles(part, rows, memory) for rows in set(stripes)}
+            return sum(known[rows] for rows in stripes)
+        odd = sum(rows % 2 for rows in stripes) * part.kernel.odd_cycles
+        work = self.work_cycles(part)
+        if part.nodes:
+            work = work * sum(stripes) // row_count(part.output.shape)
+        return work + len(stripes) * self._processor_call_cycles(part) + odd
 
     def cold_start_cycles(
         self, part: Part, rows: int, memory: MemoryAssignment | None = None
@@ -371,6 +329,11 @@ class Engines:
             longer = found.cold_start if isinstance(found, Breakdown) else 0
             self._starts[key] = round(longer)
         return self._starts[key]
+
+    def _processor_call_cycles(self, part: Part) -> int:
+        # A call for an odd number of rows takes `Kernel.odd_cycles` in addition.
+        known = part.kernel.call_cycles
+        return round(self.processor.cycles_per_call) if known is None else known
 
     def _cycles(self, part: Part, rows: int, memory: MemoryAssignment | None) -> int:
         asked = part.kernel.cycles

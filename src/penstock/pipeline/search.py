@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from penstock.backends.accelerator import Accelerator
 from penstock.backends.kernel_choice import with_accelerator_kernels
-from penstock.backends.processor_parts import Engines, Processor, single_node_part
+from penstock.backends.processor_parts import Engines, single_node_part
 from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.composite import FUSED, Composite
@@ -198,7 +198,7 @@ def cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:
     """Return the cost model of a target, and its memories as the search sees them."""
     processor = target.engines[0]
     memories = MemorySystem(target.memories_for("arena"), target.memory_for("constant"), processor)
-    return Engines(Processor(processor)), memories
+    return Engines(processor), memories
 
 
 def fused_part(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lowered import inputs_of_graph
 from offloading import assert_exact
-from penstock.backends.processor_parts import Engines, Processor
+from penstock.backends.processor_parts import Engines
 from penstock.choices import Optimize
 from penstock.errors import InternalError
 from penstock.frontends.builder import GraphBuilder
@@ -136,7 +136,7 @@ def compiled(graph: Graph, fetch_cycles: int, options: Options) -> Compilation:
 def accounting_of(done: Compilation) -> CostAccounting:
     engine = HOST.engines[0]
     memories = MemorySystem(HOST.memories_for("arena"), HOST.memory_for("constant"), engine)
-    return CostAccounting(done.parts, Engines(Processor(engine)), memories)
+    return CostAccounting(done.parts, Engines(engine), memories)
 
 
 def alive(schedule: Schedule) -> int:
@@ -173,7 +173,7 @@ def test_what_is_fetched_is_there_and_costs_what_it_says(
     memories = MemorySystem(
         HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0]
     )
-    accounting = CostAccounting(done.parts, Engines(Processor(HOST.engines[0])), memories)
+    accounting = CostAccounting(done.parts, Engines(HOST.engines[0]), memories)
     for schedule in done.frontier.schedules:
         assert alive(schedule) == schedule.peak_bytes
         calls = 0
@@ -193,7 +193,7 @@ def test_it_keeps_to_the_limit_and_never_costs_more(parts: int, rows: int, room:
     memories = MemorySystem(
         HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0]
     )
-    accounting = CostAccounting(done.parts, Engines(Processor(HOST.engines[0])), memories)
+    accounting = CostAccounting(done.parts, Engines(HOST.engines[0]), memories)
     bare = (s for s in done.frontier.schedules if not any(p.prefetches for p in s.plans))
     for schedule in bare:
         limit = schedule.peak_bytes + room

@@ -10,7 +10,7 @@ import beside
 from available import SHARED
 from lowered import Lowered, assert_counts_are_the_schedules, assert_equal_to_graph
 from penstock import api
-from penstock.backends.processor_parts import Processor, assign
+from penstock.backends.processor_parts import Engines, assign
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
 from penstock.passes.accumulate import accumulate
@@ -86,7 +86,7 @@ def dense_tail() -> Parts:
 
 
 def test_the_search_values_a_cascade_as_it_is_costed() -> None:
-    parts, model = dense_tail(), Processor(TWO_REGIONS.engines[0])
+    parts, model = dense_tail(), Engines(TWO_REGIONS.engines[0])
     memories = MemorySystem(
         TWO_REGIONS.memories_for("arena"),
         TWO_REGIONS.memory_for("constant"),

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from penstock.backends.processor_parts import Engines, Processor, assign
+from penstock.backends.processor_parts import Engines, assign
 from penstock.hardware.load import load_target
 from penstock.ir.op import Kernel
 from penstock.memory.problem import peak_live_bytes
@@ -114,7 +114,7 @@ def test_scratch_has_the_alignment_of_the_kernels_that_use_it(parts: Parts) -> N
 
 
 def test_cycles_are_those_of_the_kernels_that_run(found: tuple[Schedule, ...]) -> None:
-    engines = Engines(Processor(TARGET.engines[0]))
+    engines = Engines(TARGET.engines[0])
     slow, fast = (sum(engines.work_cycles(step) for step in s.steps) for s in (found[0], found[-1]))
     calls = [np.array([c.calls for plan in s.plans for c in plan.costs]) for s in found]
     assert slow > fast

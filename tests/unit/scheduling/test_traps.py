@@ -14,7 +14,7 @@ import pytest
 
 from available import path_of
 from cascade_judge import Judge, efficient, points
-from penstock.backends.processor_parts import Processor, assign
+from penstock.backends.processor_parts import Engines, assign
 from penstock.errors import CapacityError
 from penstock.frontends.builder import GraphBuilder
 from penstock.hardware.load import load_target
@@ -33,7 +33,7 @@ from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.options import Options
 
 HOST = load_target("host")
-MODEL = Processor(HOST.engines[0])
+MODEL = Engines(HOST.engines[0])
 MEMORY = MemoryAssignment("sram", "flash")
 MOBILENET = Request("zoo:mobilenet_v1:resolution=96", HOST)
 

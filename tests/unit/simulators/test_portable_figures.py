@@ -10,7 +10,7 @@ import pytest
 
 from offloading import compiled
 from penstock import api, execution
-from penstock.backends.processor_parts import Processor
+from penstock.backends.processor_parts import Engines
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
 from penstock.ir.op import Op
@@ -75,6 +75,6 @@ def test_estimates_are_near_what_is_counted(kernel: str, target: str) -> None:
         counted = chip.run(api.drawn_sets(done, 1)[0]).steps[-1].cycles
     part = done.schedule.steps[-1]
     assert part.kernel.name == kernel.split()[0]
-    processor = Processor(done.request.target.engines[0])
+    processor = Engines(done.request.target.engines[0])
     estimated = processor.work_cycles(part) + processor.call_cycles(part)
     assert abs(estimated / counted - 1) < WRONG

@@ -246,29 +246,6 @@ class ExpandedSchedule:
         for s, *rows_and_ticks in self.block_table.tolist():
             yield MemoryBlock(storages[s].name, *rows_and_ticks)
 
-    def live_bytes(self, others: list[LiveBuffer], memory: str | None = None) -> Numbers:
-        """Return the live bytes in a memory region at each tick (one per kernel call).
-
-        memory: name of the region; None: the default region.
-        others: further buffers in that region, such as scratch memory, to be counted as well.
-        """
-        storages = self.schedule.parts.rows.storages
-        assigned = self.schedule.memory
-        regions, wanted = dict(assigned.exceptions), memory or assigned.default
-        inside = [regions.get(storage.name, assigned.default) == wanted for storage in storages]
-        s, lower, upper, born, dead = self.block_table[np.array(inside)[self.block_table[:, 0]]].T
-        slots = np.array([storage.slots for storage in storages], np.int64)
-        row_bytes = np.array([storage.row_bytes for storage in storages], np.int64)
-        sizes = np.minimum(upper - lower, slots[s]) * row_bytes[s]
-        ticks = max((*dead.tolist(), *(b.upper for b in others)), default=0) + 1
-        change = np.zeros(ticks, np.int64)
-        np.add.at(change, born, sizes)
-        np.subtract.at(change, dead, sizes)
-        for buffer in others:
-            change[buffer.lower] += buffer.size_bytes
-            change[buffer.upper] -= buffer.size_bytes
-        return change.cumsum()
-
     def _tables(self, *, nearest_first: bool) -> RowTables:
         schedule = self.schedule
         return row_tables(
@@ -338,15 +315,26 @@ def row_series(
     return tuple((name, tuple(series)) for name, series in found.items())
 
 
-def live_bytes(expanded: ExpandedSchedule, memory: str | None = None) -> Numbers:
-    """Return the live bytes in a memory region at each tick of the schedule.
+def live_bytes(expanded: ExpandedSchedule) -> Numbers:
+    """Return the live bytes in the default memory region at each tick of the schedule.
 
     Scratch memory and prefetched constants are included.  A tick is the time of one kernel call.
-    memory: name of the region; None: the default region.
     """
-    memory = memory or expanded.schedule.memory.default
-    others = [buffer for region, buffer in _other_buffers(expanded) if region == memory]
-    return expanded.live_bytes(others, memory)
+    default, storages = expanded.schedule.memory.default, expanded.schedule.parts.rows.storages
+    others = [buffer for region, buffer in _other_buffers(expanded) if region == default]
+    inside = expanded.region_numbers[expanded.block_table[:, 0]] == 0
+    s, lower, upper, born, dead = expanded.block_table[inside].T
+    slots = np.array([storage.slots for storage in storages], np.int64)
+    row_bytes = np.array([storage.row_bytes for storage in storages], np.int64)
+    sizes = np.minimum(upper - lower, slots[s]) * row_bytes[s]
+    ticks = max((*dead.tolist(), *(b.upper for b in others)), default=0) + 1
+    change = np.zeros(ticks, np.int64)
+    np.add.at(change, born, sizes)
+    np.subtract.at(change, dead, sizes)
+    for buffer in others:
+        change[buffer.lower] += buffer.size_bytes
+        change[buffer.upper] -= buffer.size_bytes
+    return change.cumsum()
 
 
 def _rows_name(schedule: Schedule, storage: Storage, lower: int, upper: int) -> str:

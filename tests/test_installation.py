@@ -40,7 +40,8 @@ def test_wheels_work_outside_the_repository(tmp_path: Path) -> None:
 
     assert Path(printed("import penstock; print(penstock.__file__)")).is_relative_to(site)
     run("penstock", "compile", NETWORK, "-o", "out", cwd=tmp_path, environment=environment)
-    assert {"two_heads.c", "two_heads.h", "report.html"} <= {p.name for p in (tmp_path / "out").iterdir()}
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"two_heads.c", "two_heads.h", "report.html"} <= written
     run("penstock", "targets", "--show", "cortex-m55", cwd=tmp_path, environment=environment)
     where = "from penstock.guides import guide; print(guide('add-a-target').partition(': ')[2])"
     guide = Path(printed(where))

@@ -73,13 +73,14 @@ def efficient_pairs(first: Numbers, second: Numbers, group: Numbers | None = Non
     if not len(first):
         return np.empty(0, np.int64)
     if group is None:
-        ranked = np.lexsort((second, first))
-        values = second[ranked]
+        ranked, values = np.argsort(first, kind="stable"), second
     else:
-        ranked = np.lexsort((second, first, group))
-        values = (second - group * (second.max() + 1))[ranked]  # below those of earlier groups
-    least = np.minimum.accumulate(values)
-    return ranked[np.append(True, values[1:] < least[:-1])]
+        ranked = np.lexsort((first, group))
+        values = second - group * (second.max() + 1)  # below those of earlier groups
+        first = first - group * (first.max() + 1)
+    values = values[ranked]
+    kept = ranked[np.append(True, values[1:] < np.minimum.accumulate(values)[:-1])]
+    return kept[np.append(first[kept[1:]] != first[kept[:-1]], True)]
 
 
 def efficient_rows(costs: Numbers) -> Numbers:

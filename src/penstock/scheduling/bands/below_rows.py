@@ -134,7 +134,8 @@ class BelowRows:
     ) -> Iterator[Candidate]:
         """A `CandidateSource` with measured peaks instead of estimates where they are known."""
         for valued in source(upper, states):
-            peak = self._measured.get((order, valued.plan))
+            may_be_known = bool(self._measured) and valued.plan.in_bands  # hashes take long
+            peak = self._measured.get((order, valued.plan)) if may_be_known else None
             yield valued if peak is None else replace(valued, peak_bytes=peak)
 
     def _candidates(

@@ -326,8 +326,12 @@ def cold_calls(cascades: Sequence[ExpandedCascade]) -> Iterator[Flags]:
         plan = cascade.plan
         engines = [cascade.parts.parts[k].engine for k in plan.parts]
         places = cascade.calls[:, 0] - cascade.lower
-        numbers = np.array([engines.index(engine) for engine in engines])[places]
-        yield np.append(engines[places[0]] != last, np.diff(numbers) != 0)
+        flags = np.zeros(len(places), np.bool_)
+        flags[0] = engines[places[0]] != last
+        if len(set(engines)) > 1:
+            numbers = np.array([engines.index(engine) for engine in engines])[places]
+            flags[1:] = np.diff(numbers) != 0
+        yield flags
         last = engines[places[-1]]
 
 

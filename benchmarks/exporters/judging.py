@@ -15,7 +15,6 @@ from benchmarks.watched_process import limit_memory
 from penstock import api, ladder
 from penstock.api.verified import onnx_reference
 from penstock.errors import PenstockError, internal_error
-from penstock.ground_truth import tolerances
 from penstock.ir.tensor import Array
 from penstock.pipeline.compilation import Compilation
 from penstock.simulators.graph import run_graph
@@ -74,7 +73,7 @@ def _by_tensorflow(path: Path, done: Compilation, sets: Sets) -> Verdict | None:
     if answer is not None:
         values = tflite_judge.values_of(done, inputs)
         found = [values[v.name] for v in done.model.outputs if v.data is None]
-        ulps = max(tolerances(done.model).values(), default=0)
+        ulps = tflite_judge.tolerance(done.model)
         if len(found) == len(answer) and not first_difference(found, answer, ulps=ulps):
             return None
     return tflite_judge.reference_verdict(raw, done, inputs)

@@ -172,7 +172,7 @@ def check(compilation: Compilation, on_core: int) -> Iterator[Checked]:
             yield Checked(point, machine)
             continue
         core, cycles = _on_core(with_point(compilation, point), inputs, reference)
-        limited = len(compilation.request.target.memories_for("arena")) == 1
+        limited = len(compilation.request.target.arenas) == 1
         yield Checked(point, machine, core, cycles, limited)
 
 

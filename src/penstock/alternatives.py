@@ -147,7 +147,7 @@ def is_planned(part_count: int, request: Request) -> bool:
         return False
     if request.plan_streaming is not None:
         return request.plan_streaming
-    several = len(request.target.memories_for("arena")) > 1
+    several = len(request.target.arenas) > 1
     return part_count <= (PLANNED_PARTS_WITH_MEMORIES if several else PLANNED_PARTS)
 
 

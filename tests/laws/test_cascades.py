@@ -44,9 +44,7 @@ from small_networks import networks
 from strategies import node_of, seeds
 
 TARGET = load_target("host")
-MEMORIES = MemorySystem(
-    TARGET.memories_for("arena"), TARGET.memory_for("constant"), TARGET.engines[0]
-)
+MEMORIES = MemorySystem(TARGET.arenas, TARGET.memory_for("constant"), TARGET.engines[0])
 MOST_STRIPE = 4
 
 # Every example is small, and a rare one is what finds the faults.

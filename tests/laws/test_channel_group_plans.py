@@ -39,9 +39,7 @@ from penstock.scheduling.order.order import OrderOptions, find_order
 from penstock.scheduling.order.steps import order_problem
 
 TARGET = load_target("host")
-MEMORIES = MemorySystem(
-    TARGET.memories_for("arena"), TARGET.memory_for("constant"), TARGET.engines[0]
-)
+MEMORIES = MemorySystem(TARGET.arenas, TARGET.memory_for("constant"), TARGET.engines[0])
 MOST_STRIPE = 2
 OPTIONS = Options(slack=0, max_stripe=MOST_STRIPE, max_recompute=1.0)
 PULL_CYCLES = 2

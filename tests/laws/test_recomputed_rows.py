@@ -68,10 +68,10 @@ class Setting:
     @cached_property
     def below(self) -> BelowRows:
         engine = TARGET.engines[0]
-        memories = MemorySystem(TARGET.memories_for("arena"), TARGET.memory_for("constant"), engine)
+        memories = MemorySystem(TARGET.arenas, TARGET.memory_for("constant"), engine)
         model = Engines(engine)
         accounting = CostAccounting(self.parts, model, memories)
-        return BelowRows(accounting, OPTIONS, TargetBands(TARGET, model, memories), 0, 0.0)
+        return BelowRows(accounting, OPTIONS, TargetBands(TARGET, model, memories), 0.0)
 
     @cached_property
     def search(self) -> ChainSearch:

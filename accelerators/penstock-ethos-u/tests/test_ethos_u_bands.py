@@ -64,7 +64,7 @@ class Setting:
         target, accelerators = self.request.target, self.request.accelerators
         model, memories = cost_model_and_memories(target)
         accounting = CostAccounting(self.parts, model, memories)
-        return BelowRows(accounting, OPTIONS, band_source(target, accelerators), 0, 0.0)
+        return BelowRows(accounting, OPTIONS, band_source(target, accelerators), 0.0)
 
     def schedule(self, first: int, bands: Plan) -> Schedule | None:
         """The schedule that runs the parts before `first` one by one, and all others in bands."""

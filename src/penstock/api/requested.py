@@ -82,7 +82,7 @@ def _on_target(wanted: Request, named: Iterable[str]) -> Request:
     chip = chip.beside(memory for one in opened for memory in one.arenas)
     _check_memories(chip, sizes)
     goal = wanted.optimize
-    if goal is None and any(m.budget and m.name in sizes for m in chip.memories_for("arena")):
+    if goal is None and any(m.budget and m.name in sizes for m in chip.arenas):
         goal = Optimize.SPEED  # the capacity of a memory is a budget, too
     if goal is Optimize.SIZE:
         chip = chip.optimised_for("size")

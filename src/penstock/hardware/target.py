@@ -103,9 +103,10 @@ class Target(Brief):
         """The target with additional memories."""
         return replace(self, memories=(*self.memories, *memories))
 
-    def memories_for(self, kind: str) -> tuple[MemoryRegion, ...]:
-        """The memories that hold buffers of `kind`, in the order of the target file."""
-        return tuple(memory for memory in self.memories if kind in memory.holds)
+    @property
+    def arenas(self) -> tuple[MemoryRegion, ...]:
+        """The memories that hold tensors, in the order of the target file."""
+        return tuple(memory for memory in self.memories if "arena" in memory.holds)
 
     @property
     def sizes(self) -> Mapping[str, int]:

@@ -236,10 +236,6 @@ class Kernel:
         return tuple(table for kernel in self.sequence for table in kernel.tables)
 
     @property
-    def table_bytes(self) -> int:
-        return sum(table.type.size_bytes for _, table in self.every_table)
-
-    @property
     def window_rows(self) -> int:
         """Rows of the kernel's sliding window; 0 if it has none."""
         return dict(self.params).get("kernel_h", 0)

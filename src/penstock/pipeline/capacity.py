@@ -174,7 +174,7 @@ def _live_share(tensor: HeldTensor) -> str:
 def _enough(point: PlacedPoint, request: Request) -> str:
     """Return the command-line options that provide enough memory for a point."""
     needs = dict(point.used_bytes)
-    counted = [memory.name for memory in request.target.memories_for("arena") if memory.budget]
+    counted = [memory.name for memory in request.target.arenas if memory.budget]
     if counted:  # the stack is in RAM
         needs[counted[0]] = needs.get(counted[0], 0) + request.stack_bytes
     sizes = request.target.sizes

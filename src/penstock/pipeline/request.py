@@ -310,7 +310,7 @@ class Request(Brief):
         """The RAM budget, but at most the capacity of the memories that count towards it.
 
         If none counts, only the stack needs RAM."""
-        sizes = [m.size_bytes for m in self.target.memories_for("arena") if m.budget]
+        sizes = [m.size_bytes for m in self.target.arenas if m.budget]
         capacity = sum(sizes) if sizes else self.stack_bytes
         return capacity if self.sram_bytes is None else min(capacity, self.sram_bytes)
 

@@ -197,7 +197,7 @@ def band_source(target: Target, accelerators: tuple[Accelerator, ...] = ()) -> B
 def cost_model_and_memories(target: Target) -> tuple[Engines, MemorySystem]:
     """Return the cost model of a target, and its memories as the search sees them."""
     processor = target.engines[0]
-    memories = MemorySystem(target.memories_for("arena"), target.memory_for("constant"), processor)
+    memories = MemorySystem(target.arenas, target.memory_for("constant"), processor)
     return Engines(processor), memories
 
 

@@ -171,7 +171,7 @@ def costed_schedule(
         costed = with_cold_starts(model, bare, cascades, costed)
         costed = accounting.with_prefetch_costs(cascades, costed)
     peak = int(live_bytes(expanded).max())
-    bound = max(1, sum(composed.rows.storages[k].size_bytes for k in composed.rows.outputs))
+    bound = max(1, composed.rows.outputs_bytes)
     gap = max(0.0, peak / bound - 1.0)
     return replace(bare, plans=costed, peak_bytes=peak, gaps=Gaps(gap, gap))
 

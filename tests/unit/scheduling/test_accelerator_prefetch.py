@@ -135,7 +135,7 @@ def compiled(graph: Graph, fetch_cycles: int, options: Options) -> Compilation:
 
 def accounting_of(done: Compilation) -> CostAccounting:
     engine = HOST.engines[0]
-    memories = MemorySystem(HOST.memories_for("arena"), HOST.memory_for("constant"), engine)
+    memories = MemorySystem(HOST.arenas, HOST.memory_for("constant"), engine)
     return CostAccounting(done.parts, Engines(engine), memories)
 
 
@@ -170,9 +170,7 @@ def test_what_is_fetched_is_there_and_costs_what_it_says(
 ) -> None:
     done = compiled(chain(parts, rows, width), fetch_cycles, Options(max_stripe=4))
     assert_exact(done, "points")
-    memories = MemorySystem(
-        HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0]
-    )
+    memories = MemorySystem(HOST.arenas, HOST.memory_for("constant"), HOST.engines[0])
     accounting = CostAccounting(done.parts, Engines(HOST.engines[0]), memories)
     for schedule in done.frontier.schedules:
         assert alive(schedule) == schedule.peak_bytes
@@ -190,9 +188,7 @@ def test_what_is_fetched_is_there_and_costs_what_it_says(
 @given(parts=st.integers(1, 5), rows=st.integers(1, 9), room=st.integers(0, 1000))
 def test_it_keeps_to_the_limit_and_never_costs_more(parts: int, rows: int, room: int) -> None:
     done = compiled(chain(parts, rows, 30), 150, Options(max_stripe=4))
-    memories = MemorySystem(
-        HOST.memories_for("arena"), HOST.memory_for("constant"), HOST.engines[0]
-    )
+    memories = MemorySystem(HOST.arenas, HOST.memory_for("constant"), HOST.engines[0])
     accounting = CostAccounting(done.parts, Engines(HOST.engines[0]), memories)
     bare = (s for s in done.frontier.schedules if not any(p.prefetches for p in s.plans))
     for schedule in bare:

@@ -54,7 +54,7 @@ def test_what_is_not_placed_would_not_be_on_the_frontier(
 ) -> None:
     request, parts = asked(accelerators)
     if arena_bytes is not None:
-        (arena,) = request.target.memories_for("arena")
+        (arena,) = request.target.arenas
         small = replace(arena, size_bytes=arena_bytes)
         memories = tuple(small if m == arena else m for m in request.target.memories)
         request = replace(request, target=replace(request.target, memories=memories))

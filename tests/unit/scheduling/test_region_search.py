@@ -88,7 +88,7 @@ def dense_tail() -> Parts:
 def test_the_search_values_a_cascade_as_it_is_costed() -> None:
     parts, model = dense_tail(), Engines(TWO_REGIONS.engines[0])
     memories = MemorySystem(
-        TWO_REGIONS.memories_for("arena"),
+        TWO_REGIONS.arenas,
         TWO_REGIONS.memory_for("constant"),
         TWO_REGIONS.engines[0],
     )

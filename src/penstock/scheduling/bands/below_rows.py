@@ -51,7 +51,6 @@ class BelowRows:
 
     accounting: computes the costs of the schedules.
     bands: creates the bands of a cascade and of its chains.
-    inputs_bytes: live bytes before the first part runs.
     order_gap: optimality gap of the execution order, as a fraction (`Gaps.order`).
     rivals: (live bytes at the peak, cycles) of other schedules; proposals that one of them
         dominates are dropped.
@@ -60,7 +59,6 @@ class BelowRows:
     accounting: CostAccounting
     options: Options
     bands: BandSource
-    inputs_bytes: int
     order_gap: float
     rivals: Sequence[tuple[int, int]] = ()
     _known_row_cycles: dict[int, float] = field(default_factory=dict[int, float])
@@ -113,9 +111,10 @@ class BelowRows:
         """
         every: list[Proposal] = []
         start = self.accounting.memories.default_assignment
+        inputs_bytes = self.accounting.parts.rows.inputs_bytes
         for order, source in sources.items():
             measured = partial(self._with_measured_peaks, order, source)
-            every += proposals(order, measured, start, self.inputs_bytes, limit_bytes - 1)
+            every += proposals(order, measured, start, inputs_bytes, limit_bytes - 1)
         chosen = near_frontier(every, lambda p: (p.peak_bytes, p.time), 0.0)
         work = sum(map(self.accounting.model.work_cycles, self.accounting.parts.parts))
         undominated = (
@@ -182,8 +181,7 @@ class BelowRows:
         # With recomputation, the only lower bound of the peak is what must be live at once: all
         # inputs of the network, or all outputs.
         rows = self.accounting.parts.rows
-        outputs = sum(rows.storages[k].size_bytes for k in rows.outputs)
-        return max(0.0, peak_bytes / max(1, self.inputs_bytes, outputs) - 1.0)
+        return max(0.0, peak_bytes / max(1, rows.inputs_bytes, rows.outputs_bytes) - 1.0)
 
     @property
     def _necessary_macs(self) -> int:

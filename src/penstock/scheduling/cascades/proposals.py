@@ -42,12 +42,6 @@ class CascadeProblem:
     options: Options
 
     @property
-    def inputs_bytes(self) -> int:
-        """Bytes that are live before the first part runs."""
-        rows = self.parts.rows
-        return sum(rows.storages[k].size_bytes for k in rows.inputs)
-
-    @property
     def work_cycles(self) -> int:
         """Cycles of all parts with their preferred kernels, which `Proposal.time` leaves out."""
         return sum(map(self.model.work_cycles, self.parts.parts))

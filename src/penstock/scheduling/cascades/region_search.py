@@ -65,7 +65,7 @@ class RegionSearch:
         """minimised: indices of the regions whose live bytes are the peaks of the candidates."""
         parts, model, options = problem.parts, problem.model, problem.options
         memories = problem.memories
-        self._order, self._options, self._inputs_bytes = order, options, problem.inputs_bytes
+        self._order, self._options, self._inputs_bytes = order, options, parts.rows.inputs_bytes
         self._default = memories.default_assignment
         self._work = 0  # combinations valued so far
         self._minimised = list(minimised)

@@ -217,7 +217,7 @@ def least_row_peak(parts: Parts, options: Options, limit_bytes: int = UNBOUNDED)
     known = initial_alternatives(both[0], stripes, most)
     every_known = known, known.for_other_tables()
     np.minimum(known.least_peak, limit_bytes, out=known.least_peak)  # simulations end there
-    inputs_bytes = sum(parts.rows.storages[k].size_bytes for k in parts.rows.inputs)
+    inputs_bytes = parts.rows.inputs_bytes
     least = [inputs_bytes]
     last: list[_LastCascade] = []  # at u - 1: of the best division of the parts before position u
     for upper in range(1, count + 1):

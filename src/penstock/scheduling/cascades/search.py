@@ -188,7 +188,7 @@ def frontier_search(
     if bands is None or not useful or not searches:
         return FrontierSearch(builder, chosen)
     rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
-    below = BelowRows(builder.accounting, options, bands, problem.inputs_bytes, found.gap, rivals)
+    below = BelowRows(builder.accounting, options, bands, found.gap, rivals)
     limit = int(min((limit_bytes + 1, *map(_default_peak, chosen))))
 
     def with_recomputation() -> FrontierSearch:
@@ -311,7 +311,7 @@ def _proposals(
     limit_bytes: float = math.inf,
 ) -> Iterator[Proposal]:
     start = problem.memories.default_assignment
-    return proposals(order, source, start, problem.inputs_bytes, limit_bytes)
+    return proposals(order, source, start, problem.parts.rows.inputs_bytes, limit_bytes)
 
 
 def _relevant_proposals(

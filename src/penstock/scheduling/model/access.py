@@ -136,8 +136,18 @@ class RowParts:
         The maximum of three sizes: all network inputs together; all network outputs together; and
         the most bytes that a part needs to compute one output row (`row_bytes`).
         """
-        ends = (sum(self.storages[k].size_bytes for k in ks) for ks in (self.inputs, self.outputs))
-        return max(*ends, *(self.row_bytes(k) for k in range(len(self.row_parts))))
+        rows = (self.row_bytes(k) for k in range(len(self.row_parts)))
+        return max(self.inputs_bytes, self.outputs_bytes, *rows)
+
+    @property
+    def inputs_bytes(self) -> int:
+        """Bytes that are live before the first part runs: all network inputs together."""
+        return sum(self.storages[k].size_bytes for k in self.inputs)
+
+    @property
+    def outputs_bytes(self) -> int:
+        """Bytes of all network outputs together."""
+        return sum(self.storages[k].size_bytes for k in self.outputs)
 
     def row_bytes(self, k: int) -> int:
         """Return the most bytes that part k needs to compute one of its output rows.

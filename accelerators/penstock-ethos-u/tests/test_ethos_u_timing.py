@@ -249,7 +249,7 @@ def test_layers_do_so_on_every_configuration(
 
 @pytest.mark.parametrize(
     ("model", "accelerator"),
-    [("zoo:tc_resnet8", "ethos_u55:macs=128"), ("zoo:resnet8", "ethos_u65:macs=256")],
+    [("zoo:tc_resnet8", "ethos_u55:macs=128"), ("zoo:resnet8:resolution=16", "ethos_u65:macs=256")],
 )
 def test_every_point_takes_the_stated_cycles(model: str, accelerator: str) -> None:
     engine, _, macs = accelerator.partition(":macs=")

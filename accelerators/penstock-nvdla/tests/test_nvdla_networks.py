@@ -223,7 +223,7 @@ def inception(net: GraphBuilder, x: Value, name: str) -> Value:
     return joined(net, *alike, name=name)
 
 
-@pytest.mark.parametrize("config", ["small", "large"])
+@pytest.mark.parametrize("config", [pytest.param("small", marks=pytest.mark.long), "large"])
 def test_branches_are_put_together_there_whole_and_in_stripes(config: str) -> None:
     net = GraphBuilder("net")
     x = inception(net, net.input((1, 8, 5, 32)), "first")

@@ -89,13 +89,15 @@ def test_compiled_groups_on_nvdla_are_those_of_today(tmp_path: Path) -> None:
     assert found == {key: committed[key] for key in found}
 
 
-def test_the_page_of_nvdla_has_the_recorded_groups() -> None:
-    page = (DOCS / "nvdla.md").read_text("utf-8")
+def test_pages_have_the_recorded_groups_of_nvdla() -> None:
+    page, seeds = ((DOCS / name).read_text("utf-8") for name in ("nvdla.md", "seeds.md"))
     for name, found in json.loads((FOLDER / "compiled_partition.json").read_text("utf-8")).items():
         rows = {row["strategy"]: row for row in found["strategies"]}
         cells = [f"{rows[s][key]:,}" for s in ("layer", "best") for key in ("cycles", "main_bytes")]
         network = name.removeprefix("zoo:").removesuffix(", large")
         assert f"| {network} | {' | '.join(cells)} |" in page
+        if network == "squeezenet":
+            assert f"{cells[0]} layer by layer, {cells[2]} by the paper's method" in seeds
 
 
 @pytest.mark.parametrize(

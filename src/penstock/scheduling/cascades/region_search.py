@@ -29,7 +29,7 @@ from penstock.scheduling.cascades.rows import KernelChoices
 from penstock.scheduling.model.memories import FINE, LIVE_SHARE, MemoryAssignment
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.simulate.row_tables import Numbers, row_tables
-from penstock.scheduling.simulate.walk import WHOLE, RegionLimits, expand, run_with_traffic
+from penstock.scheduling.simulate.walk import WHOLE, AccessTimes, expand, run_with_traffic
 
 MOST_INDEPENDENT = 3
 """Maximum number of handed-on tensors whose regions are chosen independently.
@@ -46,6 +46,10 @@ class _UnassignedCascade:
     upper: int
     plan: Plan
     calls: Numbers  # (calls, 4): part, first and end row, requester; see `walk.run_cascade`
+    live: Numbers  # storages that are live before the cascade
+    operands: Numbers  # storages that it accesses
+    # By the regions of `operands`: live bytes at the peaks beyond those of `live`, and the time.
+    known: dict[bytes, tuple[Numbers, int]]
 
 
 @frozen(eq=False)
@@ -91,10 +95,13 @@ class RegionSearch:
         )
         self._fixed = frozenset((*parts.rows.inputs, *parts.rows.outputs))
         times = memories.access_times, memories.times_beyond_default
-        self._access_times = np.array([[each(m) for m in memories.every] for each in times])
-        self._counted = np.array([part.counts_accesses for part in self._parts], np.int64)
+        self._access_times = AccessTimes(
+            np.array([[each(m) for m in memories.tensors] for each in times]),
+            np.array([part.counts_accesses for part in self._parts], np.int64),
+        )
         capacities = [UNBOUNDED, *(int(m.size_bytes * LIVE_SHARE) for m in memories.tensors[1:])]
         self._capacities = np.array(capacities, np.int64)
+        self._storage_bytes = self._tables.slots * self._tables.row_bytes
         self._call_changes: dict[tuple[int, tuple[int, ...]], Numbers | None] = {}
         # Times of reading constants, in 1/1024 cycle: of the first call, and of each later one.
         self._constant_times = np.zeros((2, len(order)), np.int64)
@@ -138,7 +145,13 @@ class RegionSearch:
 
     def _cascade(self, lower: int, upper: int, stripe: int) -> _UnassignedCascade:
         plan = Plan(self._order[lower:upper], None if stripe == WHOLE else stripe)
-        return _UnassignedCascade(lower, upper, plan, expand(self._tables, lower, upper, stripe))
+        t = self._tables
+        calls = expand(t, lower, upper, stripe)
+        live = np.flatnonzero((t.maker < lower) & (lower <= t.last))
+        operands = {s for p in range(lower, upper) for s in self._operands[p].values()}
+        operands |= {*t.storage[t.reads[lower] : t.reads[upper]].tolist()}
+        operands |= {*t.written[lower:upper].tolist()}
+        return _UnassignedCascade(lower, upper, plan, calls, live, np.array([*operands]), {})
 
     def _assigned(
         self,
@@ -148,8 +161,9 @@ class RegionSearch:
     ) -> Iterator[Candidate]:
         last = self._tables.last
         live = before.restricted(lambda tensor: last[self._number[tensor]] >= c.upper)
+        regions_before = self._region_array(before.exceptions)
         for choice in regions:
-            region = self._region_array((*before.exceptions, *choice.written.exceptions))
+            region = self._region_array(choice.written.exceptions, regions_before)
             states = (before, live.extended(choice.handed_on))
             found = self._cost(c, region)
             if found is not None:
@@ -160,9 +174,13 @@ class RegionSearch:
                 else:  # scratch memory is in the default region
                     yield from (replace(one, peak_bytes=base.peak_bytes) for one in every)
 
-    def _region_array(self, exceptions: Iterable[tuple[str, str]]) -> Numbers:
-        """The index of the memory region of each storage; 0 is the default region."""
-        region = np.zeros(len(self._names), np.int64)
+    def _region_array(
+        self, exceptions: Iterable[tuple[str, str]], others: Numbers | None = None
+    ) -> Numbers:
+        """The index of the memory region of each storage.
+
+        others: of storages that are no exceptions; None: the default region, 0."""
+        region = np.zeros(len(self._names), np.int64) if others is None else others.copy()
         for tensor, name in exceptions:
             region[self._number[tensor]] = self._region_number[name]
         return region
@@ -192,6 +210,17 @@ class RegionSearch:
     def _cost(self, c: _UnassignedCascade, region: Numbers) -> tuple[int, int] | None:
         """`peak_bytes` and `time` of a `Candidate`; None if another region is too small."""
         self._work += 1
+        key = region[c.operands].tobytes()
+        if key not in c.known:
+            c.known[key] = self._simulated(c, region)
+        peaks, time = c.known[key]
+        taken = self._storage_bytes[c.live]
+        live = np.bincount(region[c.live], taken, len(peaks)).astype(np.int64)
+        if (live + peaks > self._capacities).any():
+            return None
+        return int((live + peaks)[self._minimised].sum()), time
+
+    def _simulated(self, c: _UnassignedCascade, region: Numbers) -> tuple[Numbers, int]:
         constants = self._constant_times[:, c.lower : c.upper]
         if region.any():
             constants = constants.copy()
@@ -200,11 +229,9 @@ class RegionSearch:
                 change = self._call_change(p, regions)
                 if change is not None:
                     constants[:, p - c.lower] += change
-        limits = RegionLimits(self._capacities, self._access_times, self._counted)
-        peaks, time, fits = run_with_traffic(
-            self._tables, c.lower, c.upper, c.calls, region, constants, limits
+        return run_with_traffic(
+            self._tables, c.lower, c.upper, c.calls, region, constants, self._access_times
         )
-        return (int(peaks[self._minimised].sum()), time) if fits else None
 
     def _call_change(self, position: int, region: Sequence[int]) -> Numbers | None:
         """How much longer a part takes because operands are outside the default region.

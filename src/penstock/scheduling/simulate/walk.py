@@ -101,17 +101,15 @@ class RowLiveRanges(NamedTuple):
     over: Numbers
 
 
-class RegionLimits(NamedTuple):
-    """What a simulation must know of each memory region m.
+class AccessTimes(NamedTuple):
+    """What a simulation must know of the accesses to each memory region m.
 
-    capacities[m]: bytes available.
-    access_times[k, m]: (time per access, time per byte), in 1/1024 cycle, that accesses add to the
-        cost of a part: k = 0, or k = 1 if the cost includes accesses already.
+    each[k, m]: (time per access, time per byte), in 1/1024 cycle, that accesses add to the cost of
+        a part: k = 0, or k = 1 if the cost includes accesses already.
     counted[a]: index k of part a.
     """
 
-    capacities: Numbers
-    access_times: Numbers
+    each: Numbers
     counted: Numbers
 
 
@@ -557,49 +555,42 @@ def run_with_traffic(
     calls: Numbers,
     region: Numbers,
     constants: Numbers,
-    limits: RegionLimits,
-) -> tuple[Numbers, int, bool]:
+    access_times: AccessTimes,
+) -> tuple[Numbers, int]:
     """Simulates the calls of a cascade to find its live bytes and its added time.
 
     constants: array of shape (2, upper - lower): the times that the first, and each later call of
         a part adds.  They cover reading the part's constants, and the change of its computing time
         (possibly negative) if operands are outside the default region.
 
-    Returns (peaks, added time, fits).  peaks[m]: live bytes at the peak in region m.  Added time:
-    run time minus computing time with all operands in the default region, in 1/1024 cycle: the
-    overhead of the calls, `constants`, and the accesses to tensors other than constants.  If a peak
-    exceeds its capacity, `fits` is False and the simulation stops.
+    Returns (peaks, added time).  peaks[m]: by how many bytes the cascade exceeds, at the peak in
+    region m, the tensors that are live before it.  Added time: run time minus computing time with
+    all operands in the default region, in 1/1024 cycle: the overhead of the calls, `constants`, and
+    the accesses to tensors other than constants.
     """
-    live = np.zeros_like(limits.capacities)
-    for s in range(t.rows.shape[0]):
-        if t.maker[s] < lower <= t.last[s]:
-            live[region[s]] += t.slots[s] * t.row_bytes[s]
-    live[0] += shared_scratch(t, lower, upper)
+    live = np.zeros(access_times.each.shape[1], np.int64)
+    live[0] = shared_scratch(t, lower, upper)
     c, peaks, time = begun(t, lower, upper, region), live.copy(), 0
-    if (peaks > limits.capacities).any():
-        return peaks, time, False
     for k in range(calls.shape[0]):
         a, first, end = calls[k, 0], calls[k, 1], calls[k, 2]
         s = int(t.written[a])
         m = region[s]
         written = (end - first) * t.row_bytes[s]
         time += t.call_cycles[a] * FINE + constants[min(first, 1), a - lower]
-        access_times = limits.access_times[limits.counted[a]]
-        time += access_times[m, 0] + written * access_times[m, 1]
-        time += read_time(t, a, first, end, region, access_times)
+        times = access_times.each[access_times.counted[a]]
+        time += times[m, 0] + written * times[m, 1]
+        time += read_time(t, a, first, end, region, times)
         made = taken_bytes(t, s, first, end)
         enter_call(t, c, a, end)
         if overwritten_storage(t, c, a, first, end) < 0:
             peaks[m] = max(peaks[m], live[m] + made)
-            if peaks[m] > limits.capacities[m]:
-                return peaks, time, False
         live[m] += made
         for e in range(t.reads[a] - 1, t.reads[a + 1]):
             s = int(t.written[a] if e < t.reads[a] else t.storage[e])
             gone = dead_rows(t, c, s)
             live[region[s]] -= released_bytes(t, s, int(c.dead[s]), gone)
             c.dead[s] = gone
-    return peaks, time, True
+    return peaks, time
 
 
 def expand(tables: RowTables, lower: int, upper: int, stripe: int) -> Numbers:

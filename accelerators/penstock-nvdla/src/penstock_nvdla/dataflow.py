@@ -32,16 +32,16 @@ def rows_cycles(task: Task, first: int, end: int, inside: frozenset[str]) -> Bre
         `LayerTraffic`, such as "output".  All others are in main memory."""
     chip, before, found = task.hardware, None, list[Breakdown]()
     for step in task.even_steps(first, end):
-        read, written = step.bytes_inside({BASES[name] for name in inside})
+        second_port = step.traffic_inside({BASES[name] for name in inside})
         elapsed, busy, before = layer_timing(
-            chip, step.layer, step.traffic, read, before if step.early else None
+            chip, step.layer, step.traffic, second_port, before if step.early else None
         )
         found.append(
             Breakdown(
                 elapsed,
                 {**busy, "latency": max(0, elapsed - max(busy.values()))},
                 chip.macs if isinstance(step.layer, ConvolutionLayer) else None,
-                memory_bytes=step.traffic.total - read - written,
+                memory_bytes=step.traffic.total - second_port.total,
             )
         )
     return reduce(add, found)

@@ -393,7 +393,7 @@ def _scratch_bytes(group: LayerGroup, size: TileSize) -> int:
     every = (
         _part(task, row, column).scratch_bytes
         for task, rows, columns in parts
-        if task.adds
+        if task.has_passes
         for row, column in product(rows, columns)
     )
     return max(every, default=0)

@@ -71,6 +71,7 @@ class Device:
     moved: for each layer so far, the bytes transferred, by field of `LayerTraffic`.
     sequencer: counts the cycles of layers; None if they are not counted.
     port_bytes: the bytes that the present layer has transferred, by memory.
+    second_port: those of the second port, by field of `LayerTraffic`.
     read: the places from which it has read.
     before: the layer before in the stream, and the features that it wrote."""
 
@@ -82,6 +83,7 @@ class Device:
     moved: list[Counter[str]] = field(default_factory=list[Counter[str]])
     sequencer: Sequencer | None = None
     port_bytes: Counter[NvdlaMemory] = field(default_factory=Counter[NvdlaMemory])
+    second_port: Counter[str] = field(default_factory=Counter[str])
     read: list[FeaturePlace] = field(default_factory=list[FeaturePlace])
     before: tuple[HardwareLayer, FeaturePlace] | None = None
 
@@ -109,6 +111,7 @@ class Device:
             )
         self.moved.append(Counter())
         self.port_bytes.clear()
+        self.second_port.clear()
         self.read.clear()
         layer, elements = self._computed(source)
         atom = self.hardware.memory_atom_bytes
@@ -125,13 +128,12 @@ class Device:
         if early:
             check_early(self.hardware, self.before, layer, self.read)
         self.before = layer, written
-        sram_bytes = self.port_bytes[NvdlaMemory.CVSRAM]
         pack_features(self.memory(layer.output.memory), layer.output, elements, atom)
         self._count_features("output", layer.output.memory, elements)
         if self.sequencer is not None:
-            moved = LayerTraffic(**self.moved[-1])
+            moved, second_port = LayerTraffic(**self.moved[-1]), LayerTraffic(**self.second_port)
             self.sequencer.run(
-                self.hardware, layer, self.port_bytes, moved, sram_bytes, early=early
+                self.hardware, layer, self.port_bytes, moved, second_port, early=early
             )
         self.started.clear()
 
@@ -213,8 +215,7 @@ class Device:
         """The `size_bytes` bytes from `address` on in a memory, and count them."""
         content = self.memory(memory)
         unpack_features(content, Surface(0, 0, address), (1, 1, 1), size_bytes)
-        self.moved[-1][what] += size_bytes
-        self.port_bytes[memory] += size_bytes
+        self._count(what, memory, size_bytes)
         columns = -(-size_bytes // self.hardware.memory_atom_bytes)
         self.read.append((Surface(0, 0, address, memory), (1, columns, 1)))
         return content[address : address + size_bytes]
@@ -225,8 +226,13 @@ class Device:
         rows, columns, channels = elements.shape
         atom = self.hardware.memory_atom_bytes
         size_bytes = rows * columns * len(range(0, channels, atom)) * atom
+        self._count(what, memory, size_bytes)
+
+    def _count(self, what: str, memory: NvdlaMemory, size_bytes: int) -> None:
         self.moved[-1][what] += size_bytes
         self.port_bytes[memory] += size_bytes
+        if memory is NvdlaMemory.CVSRAM:
+            self.second_port[what] += size_bytes
 
     def _delivered(self, layer: ConvolutionLayer) -> Sums:
         """The accumulators of a layer as the core delivers them, rounded and saturated to 32

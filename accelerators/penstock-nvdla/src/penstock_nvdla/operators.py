@@ -246,9 +246,11 @@ def copies(offloaded: Offloaded) -> tuple[Task, ...]:
 
 def _moving_weights(task: Task) -> bytes:
     """The weights with which an input of a concatenation becomes channels `task.lead` and up."""
-    kernels = np.eye(task.out_c, task.in_c, -task.lead, np.int8)[:, None, None]
-    packed = pack_weights(kernels, task.hardware)
-    return packed + bytes(aligned(len(packed)) - len(packed))
+    every, found = np.eye(task.out_c, task.in_c, -task.lead, np.int8)[:, None, None], b""
+    for begin, end, channels in task.moved_kernels:
+        packed = pack_weights(every[begin:end, ..., :channels], task.hardware)
+        found += packed + bytes(aligned(len(packed)) - len(packed))
+    return found
 
 
 def _proved_sum(p: Mapping[str, int], chip: NvdlaConfiguration) -> Sides:

@@ -20,7 +20,7 @@ from penstock_nvdla.layer import (
     allocate,
     fits_beside,
 )
-from penstock_nvdla.sizes import traffic_of_convolution
+from penstock_nvdla.sizes import LayerTraffic, traffic_of_convolution
 from penstock_nvdla.timing import layer_timing
 
 PARTS = (2, 3, 4, 6, 8, 12)  # The numbers of layers into which a convolution may be divided.
@@ -108,9 +108,9 @@ def _cycles(layers: tuple[ConvolutionLayer, ...], table_bytes: int, *, through_y
     for inside in (False, True)[: 1 + (chip.sram is not None)]:
         before = None
         for layer, moved in every:
-            sram_bytes = moved.features * inside
+            second_port = LayerTraffic(features=moved.features * inside)
             taken, _, before = layer_timing(
-                chip, layer, moved, sram_bytes, before if overlap else None
+                chip, layer, moved, second_port, before if overlap else None
             )
             found += taken
     return found

@@ -42,7 +42,7 @@ class Sequencer:
         layer: HardwareLayer,
         port_bytes: Mapping[NvdlaMemory, int],
         moved: LayerTraffic,
-        sram_bytes: int,
+        second_port: LayerTraffic,
         *,
         early: bool,
     ) -> None:
@@ -50,11 +50,11 @@ class Sequencer:
 
         port_bytes: the bytes that this layer transfers, by memory.
         moved: the same bytes by tensor.
-        sram_bytes: how many bytes of features it reads from the memory at the second port.
+        second_port: those of them that it transfers to and from the memory at the second port.
         early: whether it starts while the layer before runs."""
         self.port_bytes.update(port_bytes)
         before = self.before if early else None
-        cycles, _, self.before = layer_timing(hardware, layer, moved, sram_bytes, before)
+        cycles, _, self.before = layer_timing(hardware, layer, moved, second_port, before)
         self.cycles += cycles
 
 

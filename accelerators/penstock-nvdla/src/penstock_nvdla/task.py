@@ -9,8 +9,8 @@ read its bytes as packs.  Pixels at the same place in a block of packs are the l
 
 A concatenation has a task for each input.  Where channels of an input do not begin and end with a
 pack, a 1x1 convolution whose weights are 0 and 1 moves them within their packs.  It writes zeros to
-the other channels.  A pack that begins with channels of earlier inputs is copied to scratch before,
-and added afterwards.
+the other channels.  Where a pack begins with channels of earlier inputs, SDP adds these to the sums
+of the convolution.
 """
 
 from __future__ import annotations
@@ -126,15 +126,18 @@ class Step:
             return begin + convolution_writes(self.layer)
         return begin + operating_writes(self.layer, self.operations)
 
-    def bytes_inside(self, places: Set[Base]) -> tuple[int, int]:
-        """Return how many bytes of tensors the layer (reads, writes) at some places."""
+    def traffic_inside(self, places: Set[Base]) -> LayerTraffic:
+        """Return the bytes of tensors that the layer reads and writes at some places."""
         moved = self.traffic
         second = [one for register, one in self.bases.items() if register in SECOND_REGISTERS]
         second = [one for one in second if one is not Base.OPERANDS]
-        read = moved.features * any(self.bases.get(name) in places for name in SOURCE_REGISTERS)
-        read += sum(moved.second // len(second) for one in second if one in places)
+        read = any(self.bases.get(name) in places for name in SOURCE_REGISTERS)
         written = any(self.bases.get(name) in places for name in OUTPUT_REGISTERS)
-        return read, moved.output * written
+        return LayerTraffic(
+            features=moved.features * read,
+            second=sum(moved.second // len(second) for one in second if one in places),
+            output=moved.output * written,
+        )
 
 
 SOURCE_REGISTERS = (
@@ -163,6 +166,7 @@ MOVING_BASES = {
     "CDMA.D_WEIGHT_ADDR_LOW": Base.WEIGHTS,
     OUTPUT_REGISTER: Base.OUTPUT,
 }
+ADDING_BASES = {**MOVING_BASES, "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OUTPUT}
 SUM_BASES = {
     "SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.SCRATCH,
     "SDP_RDMA.D_BS_BASE_ADDR_LOW": Base.OUTPUT,
@@ -240,23 +244,23 @@ class Task(TaskSizes):
         """How many output rows are computed before what is in scratch is added to them."""
         port = self.hardware.memory
         most = max(ROWS_BYTES, round(2 * port.latency_cycles * port.bytes_per_cycle))
-        return max(1, most // self.kept_row_bytes)
-
-    @property
-    def kept_row_bytes(self) -> int:
-        """The size in bytes of an output row that is in scratch: of one pack if `lead` is not 0."""
-        return self.out_w * self.hardware.memory_atom_bytes if self.lead else self.out_row_bytes
+        return max(1, most // self.out_row_bytes)
 
     @property
     def scratch_bytes(self) -> int:
         """The size of the scratch memory of the task in bytes."""
-        rows = min(self.rows_at_once, self.out_h) if self.adds else 0
-        return self.gathered_bytes + rows * self.kept_row_bytes
+        rows = min(self.rows_at_once, self.out_h) if self.has_passes else 0
+        return self.gathered_bytes + rows * self.out_row_bytes
 
     @property
     def adds(self) -> bool:
-        """Whether layers add what is in scratch to the output."""
-        return self.lead > 0 or len(self.passes or self.function or self.total) > 1
+        """Whether layers add to the output."""
+        return self.lead > 0 or self.has_passes
+
+    @property
+    def has_passes(self) -> bool:
+        """Whether there are two passes, of which the results of the second are in scratch."""
+        return len(self.passes or self.function or self.total) > 1
 
     @property
     def padded_channels(self) -> int:
@@ -308,11 +312,8 @@ class Task(TaskSizes):
         elif self.spreads:
             yield from self._spreading_steps(end - first, in_lines, out_lines)
         elif self.moves:
-            for lower in range(first, end, self.rows_at_once):
-                rows = min(end - lower, self.rows_at_once)
-                start = lower - first
-                surfaces = self._surfaces(start * in_lines, start * out_lines, in_lines, out_lines)
-                yield from self._moving_steps(rows, *surfaces)
+            surfaces = self._surfaces(0, 0, in_lines, out_lines)
+            yield from self._moving_steps(end - first, *surfaces)
         elif not self.passes:
             yield from self._function_steps(end - first, in_lines, out_lines)
         elif len(self.passes) == 1:
@@ -331,7 +332,7 @@ class Task(TaskSizes):
 
     def _kept(self, address: int = 0) -> Surface:
         """The rows of the output that are in scratch."""
-        return Surface(self.kept_row_bytes, self.out_w * self.hardware.memory_atom_bytes, address)
+        return Surface(self.out_row_bytes, self.out_w * self.hardware.memory_atom_bytes, address)
 
     def _surfaces(
         self, source: int, target: int, in_lines: int, out_lines: int
@@ -466,19 +467,38 @@ class Task(TaskSizes):
     def _moving_steps(self, rows: int, source: Surface, output: Surface) -> Iterator[Step]:
         """The layers that write an input of a concatenation to its channels of some output rows."""
         atom = self.hardware.memory_atom_bytes
-        kept = self._kept()
-        size = packed_bytes(rows, self.out_w, atom, atom)
-        if self.lead:
-            layer = SdpLayer(self.out_w, rows, atom, output, kept, UNCHANGED)
-            bases = {"SDP_RDMA.D_SRC_BASE_ADDR_LOW": Base.OUTPUT, OUTPUT_REGISTER: Base.SCRATCH}
-            yield Step(layer, LayerTraffic(features=size, output=size), bases)
         convolution = self.convolution(rows, source, output, Padding())
-        for layer in divided(replace(convolution, weight_address=self.weight_address)):
-            yield Step(layer, traffic_of_convolution(layer, atom), MOVING_BASES)
-        if self.lead:
-            layer = SdpLayer(self.out_w, rows, atom, kept, output, UNCHANGED)
-            moved = LayerTraffic(features=size, second=size, output=size)
-            yield Step(layer, moved, SUM_BASES, SdpOperations(added_elements(output)))
+        address = self.weight_address
+        for begin, end, channels in self.moved_kernels:
+            part = replace(
+                convolution,
+                channels=channels,
+                kernels=end - begin,
+                output=_at_channel(output, begin, atom),
+                weight_address=address,
+            )
+            address += aligned(channels * (end - begin))
+            adds = begin < self.lead
+            for layer in hardware_layers(part) if adds else divided(part):
+                traffic = traffic_of_convolution(layer, atom)
+                if adds:
+                    traffic = replace(traffic, second=traffic.output)
+                    operations = SdpOperations(added_elements(layer.output))
+                    yield Step(layer, traffic, ADDING_BASES, operations)
+                else:
+                    yield Step(layer, traffic, MOVING_BASES)
+
+    @property
+    def moved_kernels(self) -> Sequence[tuple[int, int, int]]:
+        """The first output channel, the end and the input channels of each convolution that moves
+        channels of an input of a concatenation.
+
+        The first one is a pack of its own if it begins with channels of earlier inputs."""
+        pack = min(self.hardware.memory_atom_bytes, self.out_c)
+        if not self.lead:
+            return ((0, self.out_c, self.in_c),)
+        found = (0, pack, pack - self.lead), (pack, self.out_c, self.in_c)
+        return found[: 1 + (pack < self.out_c)]
 
     def _spreading_steps(self, rows: int, in_lines: int, out_lines: int) -> Iterator[Step]:
         """The layers that write each pixel of some rows to a pack of its own."""

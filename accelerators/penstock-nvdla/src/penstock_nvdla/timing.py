@@ -53,6 +53,7 @@ REFILL_CYCLES = 30
 SIMULATED_STRIPES = 4
 
 Busy = Mapping[str, float]
+NOTHING = LayerTraffic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class ConvolutionWork:
     kernel_bytes: the size of the weights of a kernel.
     weight_banks: the banks of the buffer for weights.
     operands: whether SDP reads operands.
+    element_bytes: those of one operand for each element, from main memory.
+    operands_in_sram: whether these are in the memory at the second port.
     in_sram: whether the features are in the memory at the second port.
     through_y: whether SDP's unit Y is used."""
 
@@ -95,6 +98,8 @@ class ConvolutionWork:
     operands: bool
     in_sram: bool = False
     through_y: bool = False
+    element_bytes: int = 0
+    operands_in_sram: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,15 +182,17 @@ def convolution_timing(
     least = chip.atomic_k
     point = _pack_cycles(chip, _rate(chip, through_y=work.through_y))
     begin = max(before.registers, before.fetched) if before else 0
-    sdp = (-CONVOLUTION_END if before else 0) + chip.memory.latency_cycles * work.operands
-    ends = _pipelined(chip, work, _Weights.of(chip, work, begin), before, (point, sdp))
-    fetched, multiplied, end = ends
+    port = chip.second_port if work.operands_in_sram else chip.memory
+    sdp = (-CONVOLUTION_END if before else 0) + port.latency_cycles * work.operands
+    weights = _Weights.of(chip, work, begin)
+    ends = _pipelined(chip, work, weights, before, (point, sdp))
+    fetched, multiplied, end = ends[0], ends[1], max(ends[2], weights.last_element)
     end += CONVOLUTION_END + WITH_OPERANDS * work.operands
     groups, sizes = -(-work.kernels // least), stripes(work.points, chip)
     multiplying = groups * work.steps * sum(max(least, size) for size in sizes)
     busy = {"multipliers": multiplying, "post-processing": groups * work.points * point}
     shared = 0 if work.in_sram else work.feature_bytes
-    beats = (shared + work.weight_bytes) / chip.memory.bytes_per_cycle
+    beats = (shared + work.weight_bytes + work.element_bytes) / chip.memory.bytes_per_cycle
     busy["memory"] = read_cycles(chip.memory, beats)
     if work.in_sram:
         port = chip.second_port
@@ -202,7 +209,8 @@ class _Weights:
     features, ends: the beats of the features in main memory, and of the weights up to each group.
     requests: the cycles in which these features are requested.
     other_features: when features that come through the second port are complete; 0 without them.
-    capacity: the beats of as many weights as the buffer can store."""
+    capacity: the beats of as many weights as the buffer can store.
+    elements: the beats of operands of SDP in main memory, which share its read channel."""
 
     chip: NvdlaConfiguration
 
@@ -213,6 +221,7 @@ class _Weights:
     other_features: float
     ends: tuple[float, ...]
     capacity: float
+    elements: float
 
     @staticmethod
     def of(chip: NvdlaConfiguration, work: ConvolutionWork, begin: float) -> _Weights:
@@ -241,15 +250,25 @@ class _Weights:
             other_features,
             tuple(n / port.bytes_per_cycle for n in ends),
             work.weight_banks * chip.bank_bytes / port.bytes_per_cycle,
+            work.element_bytes / port.bytes_per_cycle,
         )
 
     @property
     def first(self) -> float:
         """When features and the weights of the first group are complete."""
         features = self.features + min(self.features, self.ends[-1])
+        features += min(self.features, self.elements)
         beats = max(features, self.ends[0] + min(self.ends[0], self.features))
         fetched = self.start + max(self.requests, read_cycles(self.chip.memory, beats))
         return max(fetched, self.other_features)
+
+    @property
+    def last_element(self) -> float:
+        """When the operands of the last element are complete; 0 without any."""
+        if not self.elements:
+            return 0
+        beats = self.features + self.ends[-1] + self.elements
+        return self.start + read_cycles(self.chip.memory, beats)
 
     def arrival(self, group: int, released: Sequence[float]) -> float:
         """When the weights of a later group are complete.
@@ -318,27 +337,28 @@ def layer_timing(
     chip: NvdlaConfiguration,
     layer: HardwareLayer,
     moved: LayerTraffic,
-    sram_bytes: int = 0,
+    second_port: LayerTraffic = NOTHING,
     before: LayerBefore | None = None,
 ) -> tuple[int, Busy, LayerBefore | None]:
     """Return the cycles of a hardware layer of NVDLA's own units, the busy cycles of each resource,
     and what a layer that starts meanwhile needs to know of it; None unless it is a convolution.
 
     moved: the bytes that it transfers.
-    sram_bytes: how many bytes of features, and of second tensors, it reads from the memory at the
-        second port.
+    second_port: those of them that it transfers to and from the memory at the second port.
     before: the convolution during which it starts, if it does."""
     after = None
     atom = chip.memory_atom_bytes
     if isinstance(layer, SdpLayer):
         packs = layer.width * layer.height * -(-layer.channels // atom)
-        tensors, inside = 1 + moved.second // moved.features, sram_bytes // moved.features
+        tensors, inside = (
+            (one.features + one.second) // moved.features for one in (moved, second_port)
+        )
         cycles, busy = sdp_timing(chip, packs, tensors, inside, through_y=layer.through_y)
     elif isinstance(layer, PoolingLayer):
         pad = layer.padding
         columns = PoolAxis(layer.width, layer.window_width, layer.stride_x, pad.left, pad.right)
         rows = PoolAxis(layer.height, layer.window_height, layer.stride_y, pad.top, pad.bottom)
-        port = chip.second_port if sram_bytes else chip.memory
+        port = chip.second_port if second_port.features else chip.memory
         cycles, busy = pooling_timing(chip, -(-layer.channels // atom), columns, rows, port=port)
     else:
         assert isinstance(layer, ConvolutionLayer), "NVDLA itself has no unit WINDOW"
@@ -354,7 +374,9 @@ def layer_timing(
             kernel_bytes=layer.bytes_per_kernel,
             weight_banks=layer.weight_banks,
             operands=moved.table + moved.second > 0,
-            in_sram=sram_bytes > 0,
+            in_sram=second_port.features > 0,
+            element_bytes=moved.second - second_port.second,
+            operands_in_sram=second_port.second > 0,
             through_y=layer.through_y,
         )
         cycles, busy, after = convolution_timing(chip, work, before)

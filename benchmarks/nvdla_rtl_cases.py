@@ -180,11 +180,18 @@ def _convolution(chip: NvdlaConfiguration, case: Case) -> float:
         kernel_bytes=taps * channels,
         weight_banks=int(g["weight_banks"]),
         operands=any(beats.get(engine) for engine in OPERANDS),
+        element_bytes=_element_beats(case) * chip.memory.bytes_per_cycle,
     )
     before = None
     for _ in range(int(g.get("overlapped", 0))):  # of equal convolutions, each during the last one
         *_, before = convolution_timing(chip, work, before)
     return convolution_timing(chip, work, before)[0]
+
+
+def _element_beats(case: Case) -> int:
+    """The beats of SDP's operands, if there is one for each element."""
+    per_point = case.geometry.get("operands") == "point"
+    return sum(case.read_beats_by_axi_id.get(engine, 0) for engine in OPERANDS) * per_point
 
 
 def _sdp(chip: NvdlaConfiguration, case: Case) -> float:

@@ -44,6 +44,7 @@ SINGLE_START = 62
 TO_SDP = FROM_SDP = 27.5
 # Cycles besides the latency for which a beat of read data is outstanding, and those of a pack.
 BEAT_OVERHEAD, SDP_OVERHEAD, PDP_OVERHEAD = 14, 14, 15
+OPERANDS_AHEAD = 160  # The packs that a read engine of SDP's operands has outstanding.
 MOST_BEATS = 256  # The beats that the memory interface has outstanding.
 # Cycles in which the read engine of a convolution issues a request, which reads a row of a pack.
 REQUEST_CYCLES = 2
@@ -81,7 +82,7 @@ class ConvolutionWork:
     kernel_bytes: the size of the weights of a kernel.
     weight_banks: the banks of the buffer for weights.
     operands: whether SDP reads operands.
-    element_bytes: those of one operand for each element, from main memory.
+    element_bytes: those of one operand for each element; 0 without.
     operands_in_sram: whether these are in the memory at the second port.
     in_sram: whether the features are in the memory at the second port.
     through_y: whether SDP's unit Y is used."""
@@ -184,15 +185,18 @@ def convolution_timing(
     begin = max(before.registers, before.fetched) if before else 0
     port = chip.second_port if work.operands_in_sram else chip.memory
     sdp = (-CONVOLUTION_END if before else 0) + port.latency_cycles * work.operands
-    weights = _Weights.of(chip, work, begin)
-    ends = _pipelined(chip, work, weights, before, (point, sdp))
-    fetched, multiplied, end = ends[0], ends[1], max(ends[2], weights.last_element)
-    end += CONVOLUTION_END + WITH_OPERANDS * work.operands
     groups, sizes = -(-work.kernels // least), stripes(work.points, chip)
+    if work.element_bytes:
+        packs = groups * work.points
+        point = _late(port, packs, OPERANDS_AHEAD, point, SDP_OVERHEAD) / packs
+    weights = _Weights.of(chip, work, begin)
+    fetched, multiplied, end = _pipelined(chip, work, weights, before, (point, sdp))
+    end += CONVOLUTION_END + WITH_OPERANDS * work.operands
     multiplying = groups * work.steps * sum(max(least, size) for size in sizes)
     busy = {"multipliers": multiplying, "post-processing": groups * work.points * point}
-    shared = 0 if work.in_sram else work.feature_bytes
-    beats = (shared + work.weight_bytes + work.element_bytes) / chip.memory.bytes_per_cycle
+    shared = work.feature_bytes * (not work.in_sram)
+    shared += work.element_bytes * (not work.operands_in_sram)
+    beats = (shared + work.weight_bytes) / chip.memory.bytes_per_cycle
     busy["memory"] = read_cycles(chip.memory, beats)
     if work.in_sram:
         port = chip.second_port
@@ -250,25 +254,17 @@ class _Weights:
             other_features,
             tuple(n / port.bytes_per_cycle for n in ends),
             work.weight_banks * chip.bank_bytes / port.bytes_per_cycle,
-            work.element_bytes / port.bytes_per_cycle,
+            work.element_bytes * (not work.operands_in_sram) / port.bytes_per_cycle,
         )
 
     @property
     def first(self) -> float:
         """When features and the weights of the first group are complete."""
         features = self.features + min(self.features, self.ends[-1])
-        features += min(self.features, self.elements)
+        features += min(self.features, self.elements, OPERANDS_AHEAD)
         beats = max(features, self.ends[0] + min(self.ends[0], self.features))
         fetched = self.start + max(self.requests, read_cycles(self.chip.memory, beats))
         return max(fetched, self.other_features)
-
-    @property
-    def last_element(self) -> float:
-        """When the operands of the last element are complete; 0 without any."""
-        if not self.elements:
-            return 0
-        beats = self.features + self.ends[-1] + self.elements
-        return self.start + read_cycles(self.chip.memory, beats)
 
     def arrival(self, group: int, released: Sequence[float]) -> float:
         """When the weights of a later group are complete.
@@ -375,7 +371,7 @@ def layer_timing(
             weight_banks=layer.weight_banks,
             operands=moved.table + moved.second > 0,
             in_sram=second_port.features > 0,
-            element_bytes=moved.second - second_port.second,
+            element_bytes=moved.second,
             operands_in_sram=second_port.second > 0,
             through_y=layer.through_y,
         )

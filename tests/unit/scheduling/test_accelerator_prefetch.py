@@ -36,9 +36,11 @@ from penstock.scheduling.simulate.expanded_schedule import ExpandedSchedule, pla
 from penstock.simulators.machine import Machine
 from penstock.uma import (
     Address,
+    Breakdown,
     Command,
     ConstantPrefetch,
     Driver,
+    Filling,
     KernelCall,
     Offloaded,
     OpStrategy,
@@ -121,8 +123,10 @@ def chain(parts: int, rows: int, width: int) -> Graph:
     return net.build(x)
 
 
-def compiled(graph: Graph, fetch_cycles: int, options: Options) -> Compilation:
-    accelerator = Reader(fetch_cycles).accelerator({}, HOST)
+def compiled(
+    graph: Graph, fetch_cycles: int, options: Options, backend: type[Reader] = Reader
+) -> Compilation:
+    accelerator = backend(fetch_cycles).accelerator({}, HOST)
     request = Request(
         f"zoo:{graph.name}",
         HOST,
@@ -193,14 +197,15 @@ def test_it_keeps_to_the_limit_and_never_costs_more(parts: int, rows: int, room:
     bare = (s for s in done.frontier.schedules if not any(p.prefetches for p in s.plans))
     for schedule in bare:
         limit = schedule.peak_bytes + room
-        (ahead,) = with_accelerator_prefetches(schedule, PrefetchCandidates(accounting), [limit])
-        found = ahead.schedule
-        assert alive(found) == found.peak_bytes <= limit
-        cascades = ExpandedSchedule(found).cascades
-        plans = [accounting.costed(found, cascade) for cascade in cascades]
-        plans = accounting.with_prefetch_costs(cascades, plans)
-        cycles = replace(found, plans=plans).cost.cycles
-        assert ahead.cycles == cycles <= schedule.cost.cycles
+        candidates = PrefetchCandidates(accounting)
+        for ahead in with_accelerator_prefetches(schedule, candidates, [limit]):
+            found = ahead.schedule
+            assert alive(found) == found.peak_bytes <= limit
+            cascades = ExpandedSchedule(found).cascades
+            plans = [accounting.costed(found, cascade) for cascade in cascades]
+            plans = accounting.with_prefetch_costs(cascades, plans)
+            cycles = replace(found, plans=plans).cost.cycles
+            assert ahead.cycles == cycles <= schedule.cost.cycles
 
 
 def test_a_second_part_hides_its_fetch_behind_the_first() -> None:
@@ -210,6 +215,50 @@ def test_a_second_part_hides_its_fetch_behind_the_first() -> None:
     assert [p.early for p in second.prefetches] == [True]
     assert [p.early for p in first.prefetches] == [False]
     assert fastest.cost.cycles == 100 + 2 * (30 + 8 * FAST)
+
+
+class BusyReader(Reader):
+    """A reader that cannot copy constants while it reads its own where they are constant."""
+
+    def _strategy(self, attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
+        found = OpStrategy()
+        for name, prefetch, row in (("slow", None, 65), ("prefetched", self._fetch, 40)):
+
+            def filled(
+                offloaded: Offloaded,
+                rows: int,
+                fillings: Sequence[Filling],
+                row: int = row,
+                reads: bool = prefetch is None,
+            ) -> Breakdown:
+                cycles = 30 + rows * row
+                waited = self._fetch_cycles * sum(one.own for one in fillings)
+                early = self._fetch_cycles * sum(not one.own for one in fillings)
+                return Breakdown(waited + (cycles + early if reads else max(cycles, early)))
+
+            found.add_implementation(
+                rows_of(prefetch is not None),
+                name=name,
+                cost=lambda offloaded, rows, row=row: 30 + rows * row,
+                tables=table,
+                by_rows=True,
+                prefetch=prefetch,
+                filled_cost=filled,
+            )
+        return found
+
+
+def test_a_call_that_reads_a_copy_leaves_the_memory_of_constants_to_the_copy_it_makes() -> None:
+    """Copies of 300 cycles save 200, so one alone does not pay: the call that makes it reads its
+    own constants meanwhile. It pays if that call reads a copy, too."""
+    done = compiled(chain(3, 8, 30), 300, Options(), BusyReader)
+    fastest = min(done.frontier.schedules, key=lambda s: s.cost.cycles)
+    assert [[p.early for p in plan.prefetches] for plan in fastest.plans] == [
+        [False],
+        [True],
+        [True],
+    ]
+    assert fastest.cost.cycles == 300 + 3 * (30 + 8 * 40)
 
 
 def test_what_was_not_fetched_is_not_read() -> None:

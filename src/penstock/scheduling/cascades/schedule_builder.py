@@ -7,16 +7,17 @@ copy occupies memory from the start of the cascade that makes it to the end of t
 
 The selection of prefetches is greedy.  Candidates are considered in descending order of their
 estimated net saving: the cycles saved minus the stall cycles.  A candidate is added if it saves
-cycles and the live bytes stay within a limit.  A cascade reads at most `MOST_PREFETCHES` early
-copies and at most `MOST_PREFETCHES` others.
+cycles and the live bytes stay within a limit, alone or with a prefetch for the part whose call
+makes the copy.  All candidates are considered twice, since their savings depend on the others.  A
+cascade reads at most `MOST_PREFETCHES` early copies and at most `MOST_PREFETCHES` others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, product
 
 from penstock.frozen import frozen
 from penstock.ir.op import ConstantPrefetch
@@ -231,7 +232,7 @@ class PrefetchCandidates:
     def _candidates(
         self, cascade: ExpandedCascade, previous: str | None
     ) -> Iterator[PrefetchCandidate]:
-        """Yield the candidates of a cascade: prefetches that save cycles in the calls of a part.
+        """Yield the candidates of a cascade, also those that save no cycles by themselves.
 
         A copy starts in the first call of this cascade or, if early, of the previous cascade.  It
         is possible only if that call runs on the part's accelerator.
@@ -252,14 +253,12 @@ class PrefetchCandidates:
                 assert kernel.prefetch is not None
                 other = part.with_kernel(kernel)
                 saved = cost.cycles - self.accounting.model.cycles(other, heights)
-                if saved > 0:
-                    for start in possible:
-                        yield PrefetchCandidate(k, kernel.prefetch, start, saved)
+                for start in possible:
+                    yield PrefetchCandidate(k, kernel.prefetch, start, saved)
 
     def _engine(self, cascade: ExpandedCascade) -> str:
         """Return the name of the engine that runs a cascade's first call."""
-        k = cascade.plan.parts[int(cascade.calls[0, 0]) - cascade.lower]
-        return self.accounting.parts.parts[k].engine
+        return self.accounting.parts.parts[cascade.first_part].engine
 
 
 def with_accelerator_prefetches(
@@ -275,16 +274,41 @@ def with_accelerator_prefetches(
     cascades, live = expanded.cascades, live_bytes(expanded)
     accounting = candidates.accounting
     previous = [0.0, *(float(accounting.first_call_cycles(cascade)) for cascade in cascades)]
+    every = [*candidates.candidates(schedule, cascades)]
+    # of the part that each cascade's first call computes, the early prefetch of most bytes
+    makers = dict[int, PrefetchCandidate]()
+    for c, candidate in sorted(every, key=lambda found: found[1].prefetch.size_bytes):
+        if candidate.early and candidate.part == cascades[c].first_part:
+            makers[c + 1] = candidate
     found = sorted(
-        candidates.candidates(schedule, cascades), key=lambda o: -o[1].net_cycles(previous[o[0]])
+        ((c, one) for c, one in every if one.saved_cycles > 0),
+        key=lambda o: -o[1].net_cycles(previous[o[0]]),
     )
-    for limit in limits:
+    for limit, paired in product(limits, (False, True)):
         selection = _Selection(accounting, schedule, cascades, live, limit)
-        for c, candidate in found:
-            selection.try_candidate(c, candidate)
+        for with_makers in (paired, True):
+            for c, candidate in found:
+                maker = makers.get(c) if with_makers and candidate.early else None
+                selection.try_candidate(c, candidate, maker)
         peak = int(selection.live.max())
         prefetched = replace(schedule, plans=tuple(selection.plans), peak_bytes=peak)
         yield PrefetchedSchedule(prefetched, schedule.cost.cycles - selection.saved_cycles)
+
+
+@frozen
+class _Extension:
+    """What replaces parts of a selection if it has more prefetches.
+
+    plans, stalls: new plans, and new stall cycles of first calls, by the index of the cascade.
+    begin, live: new live bytes from tick `begin` on.
+    saved_cycles: cycles that are saved in addition.
+    """
+
+    plans: Mapping[int, Plan]
+    stalls: Mapping[int, int]
+    begin: int
+    live: Numbers
+    saved_cycles: int
 
 
 class _Selection:
@@ -307,10 +331,12 @@ class _Selection:
         self._parts, self._cascades = schedule.parts.parts, cascades
         self.live, self._limit_bytes = live.copy(), limit_bytes
         self.plans = list(schedule.plans)
-        self._stalls = [0] * len(cascades)
+        self._stalls = dict[int, int]()
         self.saved_cycles = 0
 
-    def try_candidate(self, c: int, candidate: PrefetchCandidate) -> None:
+    def try_candidate(
+        self, c: int, candidate: PrefetchCandidate, maker: PrefetchCandidate | None = None
+    ) -> None:
         """Select a candidate if it saves cycles and respects these limits.
 
         - The live bytes do not exceed the limit of this selection.
@@ -319,40 +345,65 @@ class _Selection:
           at most as many that start in the previous cascade.
 
         c: index of the candidate's cascade.
+        maker: for an early candidate, a candidate of the part whose call makes the copy, if there
+            is one.  Both are selected if that saves more: the call then reads its own constants
+            from a copy, too, so it leaves the memory of constants to the copy that it makes.
         """
-        plan = self.plans[c]
-        same_start = [one for one in plan.prefetches if one.start is candidate.start]
-        if len(same_start) >= MOST_PREFETCHES or any(
-            one.part == candidate.part for one in plan.prefetches
-        ):
+        tried = [self._extended([(c, candidate)])]
+        if maker is not None:
+            tried.append(self._extended([(c - 1, maker), (c, candidate)]))
+        best = max(filter(None, tried), key=lambda one: one.saved_cycles, default=None)
+        if best is None or best.saved_cycles <= 0:
             return
-        prefetch = Prefetch.of(candidate.part, candidate.prefetch, self._memory, candidate.start)
-        prefetches = (*plan.prefetches, prefetch)
-        scratch = self._scratch_bytes(plan, prefetches)
-        ticks = _ticks(self._cascades[c])
-        begin = _ticks(self._cascades[c - 1]).start if candidate.early else ticks.start
-        live = self.live[begin : ticks.stop] + candidate.prefetch.size_bytes
-        live[ticks.start - begin :] += scratch - plan.scratch_bytes
-        if live.max() > self._limit_bytes:
-            return
-        self.plans[c] = replace(plan, prefetches=prefetches, scratch_bytes=scratch)
-        stalls = {k: self._stall(k) for k in ((c - 1, c) if candidate.early else (c,))}
-        more = sum(cycles - self._stalls[k] for k, cycles in stalls.items())
-        if candidate.saved_cycles <= more:
-            self.plans[c] = plan
-            return
-        self.live[begin : ticks.stop] = live
-        self.saved_cycles += candidate.saved_cycles - more
-        for k, cycles in stalls.items():
-            self._stalls[k] = cycles
+        self.saved_cycles += best.saved_cycles
+        self.live[best.begin : best.begin + len(best.live)] = best.live
+        for k, plan in best.plans.items():
+            self.plans[k] = plan
+        self._stalls.update(best.stalls)
 
-    def _stall(self, c: int) -> int:
+    def _extended(self, candidates: Sequence[tuple[int, PrefetchCandidate]]) -> _Extension | None:
+        """Return the selection with more candidates, or None if they break a limit.
+
+        candidates: pairs (index of the cascade, candidate), in the order of cascades.
+        """
+        first, last = candidates[0][0], candidates[-1][0]
+        start = _ticks(self._cascades[max(0, first - 1)]).start
+        live = self.live[start : _ticks(self._cascades[last]).stop].copy()
+        plans, changed = dict[int, Plan](), set[int]()
+        for c, candidate in candidates:
+            plan = self.plans[c]
+            same_start = [one for one in plan.prefetches if one.start is candidate.start]
+            if len(same_start) >= MOST_PREFETCHES or any(
+                one.part == candidate.part for one in plan.prefetches
+            ):
+                return None
+            prefetch = Prefetch.of(
+                candidate.part, candidate.prefetch, self._memory, candidate.start
+            )
+            prefetches = (*plan.prefetches, prefetch)
+            scratch = self._scratch_bytes(plan, prefetches)
+            plans[c] = replace(plan, prefetches=prefetches, scratch_bytes=scratch)
+            ticks = _ticks(self._cascades[c])
+            begin = _ticks(self._cascades[c - 1]).start if candidate.early else ticks.start
+            live[begin - start : ticks.stop - start] += candidate.prefetch.size_bytes
+            live[ticks.start - start : ticks.stop - start] += scratch - plan.scratch_bytes
+            changed |= {c - 1, c} if candidate.early else {c}
+        if live.max() > self._limit_bytes:
+            return None
+        stalls = {k: self._stall(k, plans) for k in changed}
+        saved = sum(candidate.saved_cycles for _, candidate in candidates)
+        more = sum(cycles - self._stalls.get(k, 0) for k, cycles in stalls.items())
+        return _Extension(plans, stalls, start, live, saved - more)
+
+    def _stall(self, c: int, plans: Mapping[int, Plan]) -> int:
         """Return the stall cycles that prefetches add to the first call of a cascade.
 
         c: index of the cascade.
+        plans: plans that replace those of the selection, by the index of their cascade.
         """
-        following = self.plans[c + 1] if c + 1 < len(self.plans) else None
-        return self._accounting.stall_cycles(self._cascades[c], self.plans[c], following)
+        following = plans.get(c + 1, self.plans[c + 1]) if c + 1 < len(self.plans) else None
+        plan = plans.get(c, self.plans[c])
+        return self._accounting.stall_cycles(self._cascades[c], plan, following)
 
     def _scratch_bytes(self, plan: Plan, extended: Sequence[Prefetch]) -> int:
         """Return the scratch bytes that a cascade needs after one more prefetch has been added.

@@ -179,8 +179,7 @@ class CostAccounting:
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
         """Return the cycles of a cascade's first call, without stalls caused by prefetches."""
-        position, first, end = cascade.calls[0, :3].tolist()
-        k = cascade.plan.parts[position - cascade.lower]
+        (first, end), k = cascade.calls[0, 1:3].tolist(), cascade.first_part
         part = cascade.plan.with_selected_kernel(k, self.parts.parts[k])
         return self.model.cycles(part, [end - first])
 
@@ -220,8 +219,7 @@ class CostAccounting:
         early = tuple(p.copy for p in later if p.early)
         if not own and not early:
             return 0
-        position, first, end = cascade.calls[0, :3].tolist()
-        k = plan.parts[position - cascade.lower]
+        (first, end), k = cascade.calls[0, 1:3].tolist(), cascade.first_part
         part = self.parts.parts[k]
         kernel = plan.kernel(k, part)
         call = FirstCall(part.name, _kernel_number(part, kernel), end - first, own, early)

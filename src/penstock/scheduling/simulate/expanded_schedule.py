@@ -65,6 +65,11 @@ class ExpandedCascade:
         """The tick (unit of time, one per call) after the last call."""
         return self.tick + len(self.calls)
 
+    @property
+    def first_part(self) -> int:
+        """The part that the first call computes, as an index in `Parts.parts`."""
+        return self.plan.parts[int(self.calls[0, 0]) - self.lower]
+
     @cached_property
     def stripes(self) -> tuple[Stripes, ...]:
         """The stripes in which each part computes its output, one per call.

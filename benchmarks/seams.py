@@ -28,7 +28,7 @@ from benchmarks.entry import entry
 from benchmarks.shared import Shared, find_shared
 from benchmarks.unchanged import Case, comparing_parser, selected
 from penstock import api
-from penstock.ir.op import rows_region
+from penstock.ir.tensor import rows_region
 from penstock.pipeline.compilation import Compilation
 from penstock.pipeline.emission import lower_point, write
 from penstock.pipeline.placing import PlacedPoint

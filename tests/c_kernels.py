@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from benchmarks.small_tensors import Sample
 from c_header import RUNTIME, header
-from penstock.ir.op import Kernel, row_axis, row_count
-from penstock.ir.tensor import Array, Region, TensorType
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import Array, Region, TensorType, row_axis, row_count
 
 Bytes = NDArray[np.uint8]
 POISON = 0xA5

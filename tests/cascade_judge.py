@@ -16,8 +16,7 @@ from itertools import product
 import numpy as np
 
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import row_axis, row_count
-from penstock.ir.tensor import Region
+from penstock.ir.tensor import Region, row_axis, row_count
 
 Point = tuple[int, int]
 """Peak of live bytes, and call overhead in cycles."""

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import settings
 
 from benchmarks.small_tensors import Sample
-from penstock.ir.op import Site, row_before
-from penstock.ir.tensor import Array, DType, Region, TensorType
+from penstock.ir.op import Site
+from penstock.ir.tensor import Array, DType, Region, TensorType, row_before
 
 SAMPLES: tuple[tuple[str, Sample], ...] = tuple(
     (f"{path.stem}-{k}", sample)

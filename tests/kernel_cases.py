@@ -9,8 +9,8 @@ from benchmarks.small_tensors import Sample
 from c_kernels import Layout, View, ring_of, row_region, rows_as_bytes, rows_of, table_of
 from c_kernels import whole as whole_layout
 from found import elements
-from penstock.ir.op import Kernel, row_count
-from penstock.ir.tensor import Array, Region, TensorType
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import Array, Region, TensorType, row_count
 from strategies import intervals
 
 

@@ -18,8 +18,7 @@ from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.errors import InternalError, ToolError
 from penstock.frozen import frozen
-from penstock.ir.op import row_count
-from penstock.ir.tensor import Array, TensorType
+from penstock.ir.tensor import Array, TensorType, row_count
 from penstock.pipeline.compilation import Compilation, stack_error
 from penstock.program.expr import evaluate
 from penstock.program.program import View

@@ -109,8 +109,8 @@ from penstock.ir.composite import FUSED, Composite
 from penstock.ir.element_types import ElementTypes
 from penstock.ir.foreign import ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value, whole_work
-from penstock.ir.op import ConstantPrefetch, row_count
-from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType
+from penstock.ir.op import ConstantPrefetch
+from penstock.ir.tensor import Array, DType, Quantisation, Region, TensorType, row_count
 from penstock.program.expr import Expr, TableEntry, Var, maximum, minimum
 from penstock.program.program import (
     Address,

@@ -26,8 +26,8 @@ from benchmarks.small_tensors import Sample, bias, int8, integers, sample, weigh
 from c_kernels import Library, View, rows_as_bytes, whole
 from found import SAMPLES, inputs_of
 from penstock.backends.cores.family import core_families, select_kernels
-from penstock.ir.op import Kernel, Op, Site, row_count
-from penstock.ir.tensor import Array, Data, DType, Region, TensorType
+from penstock.ir.op import Kernel, Op, Site
+from penstock.ir.tensor import Array, Data, DType, Region, TensorType, row_count
 from penstock.opkit.requantise import Multipliers
 from penstock.opkit.sliding import Window
 from penstock.ops.conversions import QuantizeReal

@@ -10,7 +10,7 @@ from found import SAMPLES
 from lowered import inputs_of_graph
 from penstock import cascader
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import image_rows, row_count
+from penstock.ir.tensor import image_rows, row_count
 from penstock.scheduling.model.access import works_by_rows
 from penstock.simulators.graph import run_graph
 from penstock.simulators.machine import Machine

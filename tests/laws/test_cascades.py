@@ -17,8 +17,7 @@ from lowered import inputs_of_graph
 from penstock.backends.processor_parts import assign
 from penstock.hardware.load import load_target
 from penstock.ir.graph import Graph, Value
-from penstock.ir.op import row_axis, row_count
-from penstock.ir.tensor import Array, Region
+from penstock.ir.tensor import Array, Region, row_axis, row_count
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, shapes
 from penstock.opkit.sliding import Window
 from penstock.ops.concatenation import Concatenation

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from found import few
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
-from penstock.ir.op import COLUMNS
+from penstock.ir.tensor import COLUMNS
 from penstock.ops.slice import Slice
 from penstock.passes.column_bands import BandGraph, column_bands
 from penstock.simulators.graph import run_graph

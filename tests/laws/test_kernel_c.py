@@ -24,8 +24,7 @@ from c_kernels import (
     whole,
 )
 from found import SAMPLES, every_computing_sample, few, inputs_of
-from penstock.ir.op import row_count
-from penstock.ir.tensor import Array, Region, TensorType
+from penstock.ir.tensor import Array, Region, TensorType, row_count
 from strategies import intervals, seeds
 
 IN_PLACE = [

@@ -16,8 +16,7 @@ from core_kernels import CoreLibrary
 from found import elements
 from penstock.backends.cores.family import core_family, select_kernels
 from penstock.hardware.load import load_target
-from penstock.ir.op import row_count
-from penstock.ir.tensor import Region, TensorType
+from penstock.ir.tensor import Region, TensorType, row_count
 from random_layers import random_layer
 
 PORTABLE = (

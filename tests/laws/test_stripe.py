@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks.small_tensors import Sample
 from found import every_sample, few, inputs_of, with_before
-from penstock.ir.op import row_axis
-from penstock.ir.tensor import Array, Interval, Region
+from penstock.ir.tensor import Array, Interval, Region, row_axis
 from random_layers import random_layer
 from strategies import intervals, regions, seeds
 

@@ -26,8 +26,7 @@ from penstock.backends.program_passes import after_placement
 from penstock.errors import BackendError, InternalError
 from penstock.frontends.builder import GraphBuilder
 from penstock.ir.graph import Graph, Value
-from penstock.ir.op import row_axis, row_count, rows_region
-from penstock.ir.tensor import Array, Quantisation, Region
+from penstock.ir.tensor import Array, Quantisation, Region, row_axis, row_count, rows_region
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.sums import Mean
 from penstock.ops.transpose_conv import Spread, TransposeConv

@@ -18,8 +18,8 @@ from penstock.errors import BackendError, PenstockError
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
-from penstock.ir.op import ConstantPrefetch, row_count
-from penstock.ir.tensor import Array, DType
+from penstock.ir.op import ConstantPrefetch
+from penstock.ir.tensor import Array, DType, row_count
 from penstock.program.expr import Binary, TableEntry, Var
 from penstock.program.program import Address, Invoke, Issue, Loop, Transfer
 

@@ -16,7 +16,7 @@ from penstock.backends.partition import partition
 from penstock.errors import BackendError
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 
 # By accelerator, the reasons why it may not claim nodes, by node name.
 Reservations = Mapping[str, Mapping[str, str]]

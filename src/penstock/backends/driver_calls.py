@@ -19,7 +19,7 @@ from penstock.backends.description import backend_code
 from penstock.backends.partition import REGION
 from penstock.errors import BackendError
 from penstock.ir.composite import Attribute, Composite
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 from penstock.program.program import (
     Call,
     Command,

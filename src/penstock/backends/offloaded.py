@@ -14,8 +14,8 @@ from penstock.backends.operator_names import is_called
 from penstock.errors import BackendError
 from penstock.ir.composite import Attribute, Composite
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import Kernel, Types, Work, row_axis
-from penstock.ir.tensor import Array, Region, TensorType
+from penstock.ir.op import Kernel, Types, Work
+from penstock.ir.tensor import Array, Region, TensorType, row_axis
 from penstock.opkit.layers import as_if_narrow
 from penstock.ops.channel_packs import UnpackChannels
 from penstock.ops.conversions import Cast, ShiftZero

@@ -17,7 +17,7 @@ from penstock.hardware.target import CALLER, Engine, Target
 from penstock.ir.breakdown import Breakdown
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Queue, Value, free_name, whole_work
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 from penstock.opkit.checks import require_dtype
 from penstock.ops.registry import COPY
 from penstock.scheduling.model.memories import MemoryAssignment

@@ -19,8 +19,8 @@ from penstock.errors import BackendError, PenstockError
 from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value, free_name
-from penstock.ir.op import Kernel, row_count
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import DType, TensorType, row_count
 from penstock.ir.verify import verify
 from penstock.program.lower import lower
 from penstock.program.program import (

@@ -32,8 +32,7 @@ from penstock.backends.accelerator import Accelerator, Codegen, JoinedStreams, R
 from penstock.errors import BackendError, InternalError, PenstockError
 from penstock.frozen import frozen
 from penstock.ir.graph import free_name
-from penstock.ir.op import row_count
-from penstock.ir.tensor import Data, DType, TensorType
+from penstock.ir.tensor import Data, DType, TensorType, row_count
 from penstock.memory.problem import round_up
 from penstock.program.expr import Expr, TableEntry, Var, binary, evaluate
 from penstock.program.program import (

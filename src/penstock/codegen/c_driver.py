@@ -11,7 +11,7 @@ from penstock.codegen import c_text
 from penstock.codegen.names import Names
 from penstock.errors import BackendError, InternalError
 from penstock.frozen import frozen
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 from penstock.program.expr import Binary, Expr, TableEntry, Var, binary
 from penstock.program.program import (
     END,

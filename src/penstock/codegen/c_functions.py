@@ -23,8 +23,8 @@ from penstock.codegen.c_driver import (
 from penstock.codegen.names import Names, Parameter
 from penstock.errors import InternalError
 from penstock.frozen import frozen
-from penstock.ir.op import Kernel, row_count
-from penstock.ir.tensor import TensorType
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import TensorType, row_count
 from penstock.program.expr import Var
 from penstock.program.program import (
     Advance,

@@ -6,8 +6,7 @@ from penstock.codegen import c_text
 from penstock.codegen.c_functions import view_text
 from penstock.codegen.names import Names
 from penstock.frozen import frozen
-from penstock.ir.op import row_count
-from penstock.ir.tensor import DType, Quantisation, TensorType
+from penstock.ir.tensor import DType, Quantisation, TensorType, row_count
 from penstock.program.program import Kind, Memory, Program, View
 from penstock.program.steps import lives, steps, streams
 

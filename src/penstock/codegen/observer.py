@@ -9,8 +9,7 @@ from penstock.codegen.c_program import c_sources, render
 from penstock.codegen.interface import interface
 from penstock.codegen.names import Names
 from penstock.frozen import frozen
-from penstock.ir.op import COLUMNS
-from penstock.ir.tensor import TensorType
+from penstock.ir.tensor import COLUMNS, TensorType
 from penstock.program.expr import Expr, evaluate
 from penstock.program.program import Call, Program
 from penstock.program.steps import as_step, steps, submitted_steps, unrolled_calls

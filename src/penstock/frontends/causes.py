@@ -21,8 +21,8 @@ from penstock.frozen import frozen
 from penstock.guides import guide
 from penstock.ir.foreign import MALFORMED, ForeignModel, ForeignNode
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import MOST_ROWS, Kernel, row_count
-from penstock.ir.tensor import DType
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import MOST_ROWS, DType, row_count
 from penstock.opkit.checks import require, require_elements, require_quantised
 from penstock.ops.registry import foreign_names
 

@@ -13,8 +13,17 @@ from itertools import count
 from penstock.brief import Brief
 from penstock.errors import ModelError
 from penstock.frozen import frozen
-from penstock.ir.op import Op, Site, Work, row_axis, row_count
-from penstock.ir.tensor import Array, Data, DType, Quantisation, Region, TensorType
+from penstock.ir.op import Op, Site, Work
+from penstock.ir.tensor import (
+    Array,
+    Data,
+    DType,
+    Quantisation,
+    Region,
+    TensorType,
+    row_axis,
+    row_count,
+)
 
 
 @frozen(repr=False)

@@ -7,7 +7,6 @@ on the operands receive a `Site` with the types of inputs and output.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from types import MappingProxyType
@@ -420,72 +419,3 @@ class Croppable(Protocol):
         no such operator: because the region reads padding alone, or is only a part of an axis that
         the operator rearranges."""
         ...
-
-
-# Rank of an image, (N, H, W, C), and the axes of its rows and columns.
-IMAGE_RANK, ROWS, COLUMNS = 4, 1, 2
-
-
-def row_axis(rank: int) -> int:
-    """The axis of rows.  A row spans the last two axes if the rank is at least 3, else the last.
-
-    Axes before it are flattened into the row index: (N, H, W, C) has N x H rows of W x C.
-    """
-    return max(0, rank - (3 if rank >= 3 else 2))
-
-
-def row_before(out: Region) -> Region:
-    """The row before a region, with the same other intervals; empty before row 0.
-
-    >>> row_before(Region.of((0, 1), (3, 7), (0, 5), (2, 4))).intervals
-    ((0, 1), (2, 3), (0, 5), (2, 4))
-    """
-    axis = row_axis(len(out.lower))
-    first = out.lower[axis]
-    return out.replace(axis, (max(0, first - 1), first))
-
-
-# Largest number of rows of a tensor, and of columns that are planned one by one: the scheduler
-# queries operators for each of them.
-MOST_ROWS = 2**15
-
-
-def image_rows(shape: tuple[int, ...]) -> int:
-    """Number of rows of an image: of all rows with the same indices along the axes before theirs.
-
-    >>> image_rows((4, 49, 10, 8)), image_rows((4, 32)), image_rows((7,))
-    (49, 4, 1)
-    """
-    return shape[row_axis(len(shape))] if len(shape) > 1 else 1
-
-
-def rows_region(shape: tuple[int, ...], lower: int, upper: int) -> Region:
-    """Rows [lower, upper) of a tensor, which are all rows or some of one image.
-
-    >>> rows_region((2, 5, 4, 3), 7, 9).intervals
-    ((1, 2), (2, 4), (0, 4), (0, 3))
-    """
-    region = Region.whole(shape)
-    if (lower, upper) == (0, row_count(shape)):
-        return region
-    axis = row_axis(len(shape))
-    images = math.prod(shape[:axis])
-    image = min(lower // shape[axis], images - 1)
-    first, end = (row - image * shape[axis] for row in (lower, upper))
-    assert end <= shape[axis], f"rows {lower} to {upper} of {shape} are of several images"
-    region = region.replace(axis, (first, end))
-    for outer in reversed(range(axis)):
-        image, index = divmod(image, shape[outer])
-        region = region.replace(outer, (index, index + 1))
-    return region
-
-
-def row_count(shape: tuple[int, ...]) -> int:
-    """Number of rows of a tensor.
-
-    >>> row_count((1, 49, 10, 8)), row_count((4, 32)), row_count((7,))
-    (49, 4, 1)
-    """
-    if len(shape) < 2:
-        return 1
-    return math.prod(shape[: row_axis(len(shape)) + 1])

@@ -8,7 +8,8 @@ from math import prod
 from penstock.errors import ModelError
 from penstock.ir.foreign import MALFORMED
 from penstock.ir.graph import Graph, Queue, QueueSection, Value
-from penstock.ir.op import Types, row_axis, row_count
+from penstock.ir.op import Types
+from penstock.ir.tensor import row_axis, row_count
 
 
 def verify(graph: Graph) -> None:

@@ -20,9 +20,8 @@ from penstock.ir.op import (
     Types,
     Work,
     members,
-    row_count,
 )
-from penstock.ir.tensor import Array, DType, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType, row_count
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8
 
 Sources = tuple[int | None, ...]

@@ -29,10 +29,9 @@ from penstock.ir.op import (
     Site,
     Table,
     Types,
-    row_count,
     row_kernel,
 )
-from penstock.ir.tensor import Array, DType, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType, row_count
 from penstock.opkit.activation import FINITE, Limits
 from penstock.opkit.checks import (
     require,

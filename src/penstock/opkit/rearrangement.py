@@ -25,10 +25,9 @@ from penstock.ir.op import (
     Site,
     Table,
     Types,
-    row_axis,
     row_kernel,
 )
-from penstock.ir.tensor import Array, Interval, Region, TensorType
+from penstock.ir.tensor import Array, Interval, Region, TensorType, row_axis
 from penstock.opkit.checks import require_count
 
 INNER_LOOPS = 3

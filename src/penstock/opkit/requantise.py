@@ -17,17 +17,8 @@ from penstock.errors import UnsupportedError
 from penstock.fixedpoint import Int64s, quantise_multiplier, requantise, wrap_int32
 from penstock.frozen import frozen
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import (
-    Kernel,
-    OperatorDefaults,
-    Site,
-    Table,
-    Tables,
-    members,
-    row_count,
-    row_kernel,
-)
-from penstock.ir.tensor import Array, Interval, Region, TensorType
+from penstock.ir.op import Kernel, OperatorDefaults, Site, Table, Tables, members, row_kernel
+from penstock.ir.tensor import Array, Interval, Region, TensorType, row_count
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require
 from penstock.requantisation.form import reachable

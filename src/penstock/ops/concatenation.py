@@ -29,11 +29,10 @@ from penstock.ir.op import (
     Site,
     Table,
     Types,
-    row_axis,
     row_kernel,
 )
 from penstock.ir.operator_facts import CARRIED, onnx, relay
-from penstock.ir.tensor import Array, Interval, Region, TensorType
+from penstock.ir.tensor import Array, Interval, Region, TensorType, row_axis
 from penstock.opkit.activation import Activation, fused_activation
 from penstock.opkit.checks import require, resolved_axis
 from penstock.opkit.lookup import ELEMENTS, LARGEST_STEPS, saturated

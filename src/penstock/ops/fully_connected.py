@@ -27,20 +27,9 @@ from penstock.ir.affine import Affine
 from penstock.ir.foreign import ForeignNode, Made, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import (
-    Affines,
-    Arrays,
-    Kernel,
-    Params,
-    Regions,
-    Site,
-    Types,
-    Work,
-    members,
-    row_count,
-)
+from penstock.ir.op import Affines, Arrays, Kernel, Params, Regions, Site, Types, Work, members
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx, relay
-from penstock.ir.tensor import Array, Data, DType, Region, TensorType
+from penstock.ir.tensor import Array, Data, DType, Region, TensorType, row_count
 from penstock.opkit import layers, onnx_constants
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.checks import (

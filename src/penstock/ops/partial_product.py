@@ -14,9 +14,9 @@ from penstock.choices import Rounding
 from penstock.frozen import frozen
 from penstock.ir.foreign import Nodes
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_count, row_kernel
+from penstock.ir.op import Arrays, Kernel, Site, Table, Types, Work, row_kernel
 from penstock.ir.operator_facts import PLAIN, AxisOrder, OnnxName, onnx
-from penstock.ir.tensor import Array, DType, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType, row_count
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank
 from penstock.opkit.real_nodes import RealNodes

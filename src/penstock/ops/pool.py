@@ -24,7 +24,6 @@ from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
 from penstock.ir.op import (
-    MOST_ROWS,
     Affines,
     Arrays,
     Kernel,
@@ -37,7 +36,7 @@ from penstock.ir.op import (
     row_kernel,
 )
 from penstock.ir.operator_facts import AxisOrder, OnnxName, RelayName, onnx, relay
-from penstock.ir.tensor import Array, DType, Interval, Region, TensorType
+from penstock.ir.tensor import MOST_ROWS, Array, DType, Interval, Region, TensorType
 from penstock.opkit import sliding
 from penstock.opkit.activation import FINITE, UNLIMITED, Activation, Limits, fused_activation
 from penstock.opkit.broadcast import unary_node

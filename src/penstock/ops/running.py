@@ -30,10 +30,9 @@ from penstock.ir.op import (
     Types,
     Work,
     members,
-    row_before,
     row_kernel,
 )
-from penstock.ir.tensor import Array, DType, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType, row_before
 from penstock.opkit import sliding
 from penstock.opkit.activation import Activation
 from penstock.opkit.checks import require, require_count, require_dtype, require_int8, require_rank

@@ -16,9 +16,9 @@ from penstock.frozen import frozen
 from penstock.ir.foreign import ForeignNode, Nodes
 from penstock.ir.graph import Value
 from penstock.ir.onnx_node import OnnxNode
-from penstock.ir.op import Arrays, Kernel, Site, Types, Work, row_count, row_kernel
+from penstock.ir.op import Arrays, Kernel, Site, Types, Work, row_kernel
 from penstock.ir.operator_facts import AxisOrder, OnnxName, onnx
-from penstock.ir.tensor import Array, DType, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType, row_count
 from penstock.opkit.axes import FollowingAxes, Sources
 from penstock.opkit.checks import require, require_count, require_dtype
 from penstock.opkit.nodes import onnx_form

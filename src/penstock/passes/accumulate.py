@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, free_name
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.reshape import Reshape
 from penstock.ops.running import Halves, Halving

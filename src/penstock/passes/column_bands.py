@@ -31,8 +31,8 @@ from dataclasses import dataclass, field, replace
 from penstock.brief import Brief
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, Values, computes, free_name
-from penstock.ir.op import COLUMNS, IMAGE_RANK, Croppable
-from penstock.ir.tensor import Interval, TensorType
+from penstock.ir.op import Croppable
+from penstock.ir.tensor import COLUMNS, IMAGE_RANK, Interval, TensorType
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import part
 from penstock.scheduling.bands.columns import (

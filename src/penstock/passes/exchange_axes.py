@@ -29,8 +29,8 @@ from penstock.ir.exchange import (
     is_image,
 )
 from penstock.ir.graph import Graph, GraphWriter, Node, Value, Values, computes
-from penstock.ir.op import MOST_ROWS, Op, row_count
-from penstock.ir.tensor import Data, TensorType
+from penstock.ir.op import Op
+from penstock.ir.tensor import MOST_ROWS, Data, TensorType, row_count
 from penstock.ops.fully_connected import FullyConnected
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import ExchangeAxes, Transpose

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Value, free_name
-from penstock.ir.op import row_count
-from penstock.ir.tensor import Data
+from penstock.ir.tensor import Data, row_count
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.gather import Gather
 from penstock.ops.reshape import Reshape

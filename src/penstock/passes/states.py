@@ -8,8 +8,7 @@ from math import prod
 
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node, Queue, QueueSection, State, Value, free_name
-from penstock.ir.op import row_axis, row_count
-from penstock.ir.tensor import Data, Region
+from penstock.ir.tensor import Data, Region, row_axis, row_count
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.registry import COPY
 from penstock.ops.slice import Slice, along

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.ir.graph import Graph, Node, Value, Values, free_name
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 from penstock.opkit.broadcast import Elementwise
 from penstock.ops.reshape import Reshape
 from penstock.ops.transpose import Transpose

@@ -28,8 +28,7 @@ from fractions import Fraction
 
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Node
-from penstock.ir.op import row_count
-from penstock.ir.tensor import DType
+from penstock.ir.tensor import DType, row_count
 from penstock.passes.channel_groups import HiddenChain, group_channels, hidden_chains
 from penstock.scheduling.cascades.rows import RowPeak, least_row_peak
 from penstock.scheduling.model.parts import Parts

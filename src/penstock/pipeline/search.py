@@ -19,8 +19,8 @@ from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.composite import FUSED, Composite
 from penstock.ir.graph import Node, Value, Values, free_name, result_of
-from penstock.ir.op import COLUMNS, IMAGE_RANK, Op, Site, row_count
-from penstock.ir.tensor import TensorType
+from penstock.ir.op import Op, Site
+from penstock.ir.tensor import COLUMNS, IMAGE_RANK, TensorType, row_count
 from penstock.ops.concatenation import Concatenation
 from penstock.ops.slice import along
 from penstock.optional import attempt

@@ -21,8 +21,7 @@ from penstock.frozen import frozen
 from penstock.hardware.target import Target
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node
-from penstock.ir.op import COLUMNS, IMAGE_RANK, row_axis, row_count
-from penstock.ir.tensor import Region
+from penstock.ir.tensor import COLUMNS, IMAGE_RANK, Region, row_axis, row_count
 from penstock.passes.cleaning import share_constants
 from penstock.passes.stripes import IndivisibleError, in_stripes
 from penstock.pipeline.search import band_source, cost_model_and_memories

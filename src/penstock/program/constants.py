@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from math import prod
 
 from penstock.ir.graph import Graph, Queue, State, Value, Values, free_name
-from penstock.ir.op import Table, row_axis, row_count
-from penstock.ir.tensor import Data
+from penstock.ir.op import Table
+from penstock.ir.tensor import Data, row_axis, row_count
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Kind, Program
 from penstock.program.steps import (

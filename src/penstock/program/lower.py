@@ -27,7 +27,7 @@ from itertools import groupby, zip_longest
 import numpy as np
 
 from penstock.frozen import frozen
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 from penstock.program.constants import (
     band_tables,
     constant_buffers,

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Protocol
 
 from penstock.brief import Brief
 from penstock.frozen import frozen
-from penstock.ir.op import Kernel, Op, Site, row_count
-from penstock.ir.tensor import Data, TensorType
+from penstock.ir.op import Kernel, Op, Site
+from penstock.ir.tensor import Data, TensorType, row_count
 from penstock.program.expr import Expr, Var, binary
 
 

@@ -11,8 +11,8 @@ from dataclasses import fields, replace
 
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import Kernel, Site, row_count
-from penstock.ir.tensor import Data
+from penstock.ir.op import Kernel, Site
+from penstock.ir.tensor import Data, row_count
 from penstock.program.expr import Binary, Expr, TableEntry, Var, binary
 from penstock.program.program import (
     END,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 from penstock.frozen import frozen
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 from penstock.program.expr import Binary, Expr, TableEntry, Var, evaluate
 from penstock.program.program import (
     Address,

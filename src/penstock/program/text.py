@@ -52,7 +52,8 @@ from functools import cached_property
 
 from penstock.errors import InternalError
 from penstock.ir.graph import Value
-from penstock.ir.op import Kernel, row_count
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import row_count
 from penstock.ir.text.attributes import ConstantTable, data_lines
 from penstock.ir.text.printer import Labels, print_type
 from penstock.program.expr import Binary, Expr, TableEntry, Var

@@ -9,8 +9,7 @@ import numpy as np
 
 from penstock.frozen import frozen
 from penstock.ir.graph import Value
-from penstock.ir.op import row_count
-from penstock.ir.tensor import DType, TensorType
+from penstock.ir.tensor import DType, TensorType, row_count
 from penstock.memory.even_rows import ring_rows
 from penstock.memory.problem import Column
 from penstock.program.expr import Expr, binary

@@ -23,8 +23,7 @@ import numpy as np
 
 from penstock.errors import BackendError, InternalError, PenstockError
 from penstock.frozen import frozen
-from penstock.ir.op import row_before, row_count, rows_region
-from penstock.ir.tensor import Array, DType, Region, TensorType
+from penstock.ir.tensor import Array, DType, Region, TensorType, row_before, row_count, rows_region
 from penstock.program.expr import evaluate
 from penstock.program.program import (
     END,

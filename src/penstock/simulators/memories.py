@@ -15,8 +15,7 @@ import numpy as np
 
 from penstock.errors import InternalError
 from penstock.frozen import frozen
-from penstock.ir.op import row_axis, row_count
-from penstock.ir.tensor import Array, Region
+from penstock.ir.tensor import Array, Region, row_axis, row_count
 from penstock.program.expr import evaluate
 from penstock.program.program import Buffer, Program, Rows, View
 from penstock.program.steps import accessed_views, walk

@@ -14,8 +14,7 @@ from examples.uma import phases, regions
 from examples.uma.phases import PASSES, Rows, each_call, network
 from penstock.backends.uma import backend as facade
 from penstock.errors import BackendError
-from penstock.ir.op import row_count
-from penstock.ir.tensor import Data
+from penstock.ir.tensor import Data, row_count
 from penstock.program.steps import calls, walk
 from penstock.uma import AcceleratorTarget, Buffer, Call, Command, Loop, PassPhase, Program
 

@@ -19,7 +19,8 @@ import numpy as np
 from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Node
-from penstock.ir.op import COLUMNS, Kernel, row_count
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import COLUMNS, row_count
 from penstock.memory.place import place
 from penstock.memory.problem import LiveBuffer, PlacementProblem
 from penstock.scheduling.bands.chains import RowWindow, row_windows

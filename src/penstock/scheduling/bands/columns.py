@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value
-from penstock.ir.op import COLUMNS, IMAGE_RANK, MOST_ROWS, ROWS, Croppable, Op, Site
-from penstock.ir.tensor import Interval, Region, TensorType
+from penstock.ir.op import Croppable, Op, Site
+from penstock.ir.tensor import COLUMNS, IMAGE_RANK, MOST_ROWS, ROWS, Interval, Region, TensorType
 from penstock.scheduling.model.part import Part
 
 # The columns [lower, upper) that are read, and of which tensor: pairs (tensor, columns).

@@ -17,8 +17,7 @@ import numpy as np
 from penstock.errors import CapacityError
 from penstock.frozen import frozen
 from penstock.ir.breakdown import Breakdown
-from penstock.ir.op import row_count
-from penstock.ir.tensor import Region
+from penstock.ir.tensor import Region, row_count
 from penstock.memory.problem import whole_banks
 from penstock.scheduling.cascades.proposals import CascadeProblem, PartOrder, Proposal
 from penstock.scheduling.cascades.region_search import RegionSearch

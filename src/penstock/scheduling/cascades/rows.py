@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from penstock.compiled import UNBOUNDED
 from penstock.frozen import frozen
-from penstock.ir.op import row_count
+from penstock.ir.tensor import row_count
 from penstock.pareto import efficient_pairs
 from penstock.scheduling.cascades.proposals import Candidate, PartOrder
 from penstock.scheduling.model.cost import CostModel

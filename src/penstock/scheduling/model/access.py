@@ -19,8 +19,8 @@ from penstock.errors import InternalError
 from penstock.frozen import frozen
 from penstock.ir.composite import Composite
 from penstock.ir.graph import Graph, Node, Value
-from penstock.ir.op import Op, Site, image_rows, row_axis, row_count, rows_region
-from penstock.ir.tensor import Region, TensorType
+from penstock.ir.op import Op, Site
+from penstock.ir.tensor import Region, TensorType, image_rows, row_axis, row_count, rows_region
 from penstock.scheduling.model.part import Part
 from penstock.scheduling.model.queues import COUNTER_BYTES, QueueMemory
 

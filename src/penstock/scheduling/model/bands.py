@@ -21,7 +21,7 @@ from functools import reduce
 
 from penstock.brief import Brief
 from penstock.frozen import frozen
-from penstock.ir.op import COLUMNS
+from penstock.ir.tensor import COLUMNS
 from penstock.scheduling.model.cost import NOTHING, Cost
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan

@@ -12,8 +12,8 @@ from dataclasses import replace
 from penstock.brief import Brief
 from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value, Values
-from penstock.ir.op import ConstantPrefetch, Kernel, Regions, row_axis
-from penstock.ir.tensor import Region
+from penstock.ir.op import ConstantPrefetch, Kernel, Regions
+from penstock.ir.tensor import Region, row_axis
 from penstock.scheduling.model.stripe import StripeConfig
 
 

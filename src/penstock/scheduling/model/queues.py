@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.frozen import frozen
 from penstock.ir.graph import Graph, Queue, Value, free_name
-from penstock.ir.op import Kernel, row_count
+from penstock.ir.op import Kernel
+from penstock.ir.tensor import row_count
 from penstock.scheduling.model.part import Part
 
 COUNTER_BYTES = 2

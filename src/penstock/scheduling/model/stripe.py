@@ -20,8 +20,7 @@ from math import prod
 from penstock.errors import UsageError
 from penstock.frozen import frozen
 from penstock.ir.affine import Affine, Number
-from penstock.ir.op import image_rows, row_axis, row_count, rows_region
-from penstock.ir.tensor import Interval, Region
+from penstock.ir.tensor import Interval, Region, image_rows, row_axis, row_count, rows_region
 
 Extents = tuple[int, ...]
 

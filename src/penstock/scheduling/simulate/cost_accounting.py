@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from penstock.frozen import frozen
 from penstock.ir.breakdown import Filling
-from penstock.ir.op import ConstantPrefetch, Kernel, row_before
-from penstock.ir.tensor import Region
+from penstock.ir.op import ConstantPrefetch, Kernel
+from penstock.ir.tensor import Region, row_before
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
 from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem
 from penstock.scheduling.model.part import Part

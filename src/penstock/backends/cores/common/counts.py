@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from penstock.compiled import compiled
-from penstock.ir.op import Kernel, Op, Site, row_count
-from penstock.ir.tensor import Region
+from penstock.ir.op import Kernel, Op, Site
+from penstock.ir.tensor import Region, row_count
 from penstock.opkit.layers import QUAD
 from penstock.opkit.lstm import GATES
 

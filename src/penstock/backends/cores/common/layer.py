@@ -21,8 +21,8 @@ from penstock.choices import Rounding
 from penstock.fixedpoint import INT32_MAX, INT32_MIN, Int64s, wrap_int32
 from penstock.frozen import frozen
 from penstock.ir.element_types import INT8, INT8_LAYER, ElementTypes
-from penstock.ir.op import Kernel, Op, Site, Table, members, row_count
-from penstock.ir.tensor import Region
+from penstock.ir.op import Kernel, Op, Site, Table, members
+from penstock.ir.tensor import Region, row_count
 from penstock.opkit.layers import WIDE
 from penstock.opkit.requantise import (
     Multipliers,

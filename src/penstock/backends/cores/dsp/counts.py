@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 
 from penstock.backends.cores.common.counts import Counts, Params, portable_counts, taps_along
 from penstock.backends.cores.family import CycleModel
-from penstock.ir.op import Kernel, Op, Site, row_count
+from penstock.ir.op import Kernel, Op, Site
+from penstock.ir.tensor import row_count
 
 QUAD = 4
 # Name of the kernel that computes pairs of consecutive pixels, even if they are in two rows.

@@ -8,8 +8,8 @@ import numpy as np
 
 from penstock.backends.cores.common.layer import weighted_pairs
 from penstock.backends.cores.dsp.counts import DSP_CYCLES
-from penstock.ir.op import Kernel, Site, Table, row_count, row_kernel
-from penstock.ir.tensor import Array, Region
+from penstock.ir.op import Kernel, Site, Table, row_kernel
+from penstock.ir.tensor import Array, Region, row_count
 from penstock.opkit import broadcast
 from penstock.opkit.lookup import ELEMENTS
 from penstock.ops.binary import Add, Mul, Sub

@@ -23,7 +23,8 @@ from penstock.backends.cores.common.layer import (
 from penstock.backends.cores.dsp.kernels import dsp_kernel
 from penstock.backends.cores.mve import instructions
 from penstock.fixedpoint import Int64s
-from penstock.ir.op import Kernel, Op, Site, Table, members, row_count, row_kernel
+from penstock.ir.op import Kernel, Op, Site, Table, members, row_kernel
+from penstock.ir.tensor import row_count
 from penstock.opkit import sliding
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub

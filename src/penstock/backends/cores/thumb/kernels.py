@@ -21,7 +21,8 @@ from penstock.backends.cores.common.layer import (
 )
 from penstock.backends.cores.thumb import cycles
 from penstock.backends.cores.thumb.tables import ThumbLayer, by_fours, by_pairs, by_rows, by_taps
-from penstock.ir.op import Kernel, Op, Site, Table, members, row_count, row_kernel
+from penstock.ir.op import Kernel, Op, Site, Table, members, row_kernel
+from penstock.ir.tensor import row_count
 from penstock.opkit import sliding
 from penstock.opkit.sliding import Window
 from penstock.ops.binary import Add, Sub

@@ -7,14 +7,32 @@ them runs, by the scratch memory that it provides and the prefetches that it con
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.brief import Brief
 from penstock.frozen import frozen
 from penstock.ir.graph import Node, Value, Values
 from penstock.ir.op import ConstantPrefetch, Kernel, Regions
-from penstock.ir.tensor import Region, row_axis
+from penstock.ir.tensor import Region, row_axis, row_before
 from penstock.scheduling.model.stripe import StripeConfig
+
+
+@frozen
+class CallTraffic:
+    """Work and memory traffic of one kernel call.
+
+    macs: multiply-accumulates, including those that the kernel skips.
+    read_bytes: bytes read from each input, constants included.
+    previous_row_bytes: bytes read from the output row before the call's rows, if the kernel
+        computes each row from the previous one; 0 for other kernels.
+    written_bytes: bytes written to the output.
+    """
+
+    macs: int
+    read_bytes: tuple[int, ...]
+    previous_row_bytes: int
+    written_bytes: int
 
 
 @frozen(repr=False)
@@ -179,6 +197,23 @@ class Part(Brief):
         """
         shape = self.output.shape
         return self.kernel.executed_macs(nominal, shape[-1] if shape else 1)
+
+    def traffic(self, outs: Iterable[Region]) -> list[CallTraffic]:
+        """Return the work and traffic of calls, one for each region of the output in `outs`."""
+        element = self.output.dtype.size_bytes
+        if not self.nodes:
+            return [CallTraffic(0, (), 0, out.elements * element) for out in outs]
+        op, site = self.nodes[-1].op, self.nodes[-1].site
+        sizes = [type.dtype.size_bytes for type in site.inputs]
+        return [
+            CallTraffic(
+                op.work(site, out).macs,
+                tuple(n.elements * m for n, m in zip(op.needs(site, out), sizes, strict=True)),
+                row_before(out).elements * element if self.kernel.recurrent else 0,
+                out.elements * element,
+            )
+            for out in outs
+        ]
 
 
 PULL = Kernel("pull", by_rows=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from itertools import zip_longest
 
@@ -13,50 +13,14 @@ import numpy.typing as npt
 from penstock.frozen import frozen
 from penstock.ir.breakdown import Filling
 from penstock.ir.op import ConstantPrefetch, Kernel
-from penstock.ir.tensor import Region, row_before
 from penstock.scheduling.model.cost import NOTHING, Bytes, Cost, CostModel
 from penstock.scheduling.model.memories import FINE, MemoryAssignment, MemorySystem
-from penstock.scheduling.model.part import Part
+from penstock.scheduling.model.part import CallTraffic, Part
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
 from penstock.scheduling.model.stripe import Stripes, stripe_heights, whole_tensor
 from penstock.scheduling.simulate.expanded_schedule import ExpandedCascade
-
-
-@frozen
-class CallTraffic:
-    """Work and memory traffic of one kernel call.
-
-    macs: multiply-accumulates, including those that the kernel skips.
-    read_bytes: bytes read from each input, constants included.
-    previous_row_bytes: bytes read from the output row before the call's rows, if the kernel
-        computes each row from the previous one; 0 for other kernels.
-    written_bytes: bytes written to the output.
-    """
-
-    macs: int
-    read_bytes: tuple[int, ...]
-    previous_row_bytes: int
-    written_bytes: int
-
-
-def traffic_of_calls(part: Part, outs: Iterable[Region]) -> list[CallTraffic]:
-    """Return the work and traffic of calls of `part`, one for each output region in `outs`."""
-    element = part.output.dtype.size_bytes
-    if not part.nodes:
-        return [CallTraffic(0, (), 0, out.elements * element) for out in outs]
-    op, site, recurrent = part.nodes[-1].op, part.nodes[-1].site, part.kernel.recurrent
-    sizes = [type.dtype.size_bytes for type in site.inputs]
-    return [
-        CallTraffic(
-            op.work(site, out).macs,
-            tuple(n.elements * size for n, size in zip(op.needs(site, out), sizes, strict=True)),
-            row_before(out).elements * element if recurrent else 0,
-            out.elements * element,
-        )
-        for out in outs
-    ]
 
 
 @frozen
@@ -172,7 +136,7 @@ class CostAccounting:
         calls = PartCalls(part.name, _kernel_number(part, kernel), stripes, *operands)
         if calls not in self._costs:
             regions = (region for config in stripes for region in config.regions())
-            traffic = traffic_of_calls(part, regions)
+            traffic = part.traffic(regions)
             assigned = memory.for_part(part, self.parts.owners)
             self._costs[calls] = self._cost(part.with_kernel(kernel), calls, traffic, assigned)
         return self._costs[calls]

@@ -17,7 +17,7 @@ import beside
 from errors.golden import Golden
 from penstock import optional
 from penstock.api import cache
-from penstock.memory import exact
+from penstock.memory import place
 from quick import QUICK_EXAMPLES, is_quick
 
 # Packages of accelerators are tested as they are here, wherever they are installed from.
@@ -134,7 +134,7 @@ def without_constraint_solver() -> Iterator[None]:
     """Places as an installation without the extra `optimal`, whose solver spends seconds on the
     few networks on which it runs.  See `constraint_solver`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "is_installed", lambda: False)
+        patch.setattr(place, "is_installed", lambda: False)
         yield
 
 
@@ -159,7 +159,7 @@ def constraint_solver() -> Iterator[None]:
     if find_spec("ortools") is None:
         pytest.skip("the extra 'optimal' is not installed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "is_installed", lambda: True)
+        patch.setattr(place, "is_installed", lambda: True)
         yield
 
 

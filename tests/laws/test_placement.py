@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from penstock.memory.check import check
 from penstock.memory.conflict import conflict
-from penstock.memory.exact import ExactOptions, fit, place
 from penstock.memory.greedy import Priority, place_greedily
+from penstock.memory.place import ExactOptions, fit, place_exactly
 from penstock.memory.problem import LiveBuffer, PlacementProblem, peak_live_bytes
 from quick import examples
 
@@ -62,7 +62,7 @@ def test_the_judge_accepts_every_placement_and_exact_lies_between_bound_and_gree
 ) -> None:
     bound = peak_live_bytes(problem)
     greedy = place_greedily(problem)
-    exact = place(problem, ExactOptions(max_nodes=2_000))
+    exact = place_exactly(problem, ExactOptions(max_nodes=2_000))
     for priority in Priority:
         assert check(problem, place_greedily(problem, (priority,))) == ()
     assert check(problem, greedy) == check(problem, exact) == ()
@@ -73,7 +73,7 @@ def test_the_judge_accepts_every_placement_and_exact_lies_between_bound_and_gree
 @given(problems(max_buffers=5, max_bytes=5))
 @settings(deadline=None, max_examples=examples(100))
 def test_exact_equals_brute_force_on_tiny_problems(problem: PlacementProblem) -> None:
-    exact = place(problem)
+    exact = place_exactly(problem)
     assert exact.optimal
     assert exact.height_bytes == least_height(problem)
     below = exact.height_bytes - 1
@@ -94,7 +94,7 @@ def test_the_optimum_of_a_problem_in_larger_units_is_in_these_units_with_and_wit
         )
     )
     options = ExactOptions(solver_work=solver_work)
-    assert place(scaled, options).height_bytes == 12 * place(problem).height_bytes
+    assert place_exactly(scaled, options).height_bytes == 12 * place_exactly(problem).height_bytes
 
 
 @given(problems(max_buffers=7, max_bytes=6), st.integers(1, 4))
@@ -102,7 +102,7 @@ def test_the_optimum_of_a_problem_in_larger_units_is_in_these_units_with_and_wit
 def test_a_conflict_cannot_fit_and_fits_without_any_one_buffer(
     problem: PlacementProblem, lack_bytes: int
 ) -> None:
-    capacity = place(problem).height_bytes - lack_bytes
+    capacity = place_exactly(problem).height_bytes - lack_bytes
     assume(capacity >= 0)
     found = conflict(PlacementProblem(problem.buffers, capacity))
     assert found is not None

@@ -10,7 +10,7 @@ from dataclasses import field
 
 from penstock.errors import InternalError
 from penstock.frozen import frozen
-from penstock.memory.exact import ExactOptions, fit
+from penstock.memory.place import ExactOptions, fit
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak, refuse_ties
 
 

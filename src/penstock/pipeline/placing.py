@@ -25,8 +25,7 @@ from penstock.hardware.target import Target
 from penstock.ir.graph import Graph
 from penstock.memory.check import check
 from penstock.memory.even_rows import Series, placed_evenly, with_even_rows
-from penstock.memory.exact import ExactOptions
-from penstock.memory.place import PlaceOptions, placed_further
+from penstock.memory.place import ExactOptions, PlaceOptions, placed_further
 from penstock.memory.place import place as place_buffers
 from penstock.memory.problem import Placement, PlacementProblem, in_whole_banks, round_up
 from penstock.memory.runs import placed_in_runs

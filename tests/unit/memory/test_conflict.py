@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import InternalError
 from penstock.memory.conflict import Conflict, ConflictOptions, conflict
-from penstock.memory.exact import ExactOptions
+from penstock.memory.place import ExactOptions
 from penstock.memory.problem import LiveBuffer, PlacementProblem
 
 pytestmark = pytest.mark.usefixtures("constraint_solver")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.memory import exact
+from penstock.memory import place
 from penstock.memory.check import check
-from penstock.memory.exact import ExactOptions, fit, place, rankings, unit_bytes
 from penstock.memory.greedy import place_greedily
+from penstock.memory.place import ExactOptions, fit, place_exactly, rankings, unit_bytes
 from penstock.memory.problem import LiveBuffer, PlacementProblem, peak_live_bytes
 from penstock.memory.stacking import buffers_as_boxes, stack
 
@@ -36,14 +36,14 @@ def problem(rows: tuple[tuple[int, int, int], ...], scale: int = 1) -> Placement
 def test_exact_is_lower_than_greedy_on_a_known_hard_case(options: ExactOptions) -> None:
     hard = problem(GREEDY_NEEDS_16_BUT_15_IS_ENOUGH)
     assert place_greedily(hard).height_bytes == 16
-    found = place(hard, options)
+    found = place_exactly(hard, options)
     assert (found.height_bytes, found.gap, check(hard, found)) == (15, 0.0, ())
 
 
 @pytest.mark.parametrize("options", [ExactOptions(), WITHOUT_SOLVER])
 def test_exact_proves_that_live_bytes_alone_do_not_suffice(options: ExactOptions) -> None:
     hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
-    found = place(hard, options)
+    found = place_exactly(hard, options)
     assert (peak_live_bytes(hard), found.bound_bytes, found.height_bytes) == (11, 12, 12)
     assert fit(hard, 11, options).fits is False
     assert fit(hard, 12, options).fits is True
@@ -51,7 +51,7 @@ def test_exact_proves_that_live_bytes_alone_do_not_suffice(options: ExactOptions
 
 def test_spent_work_leaves_a_proven_gap() -> None:
     hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
-    spent = place(hard, ExactOptions(max_nodes=10, solver_work=0.0))
+    spent = place_exactly(hard, ExactOptions(max_nodes=10, solver_work=0.0))
     assert spent.bound_bytes == 11
     assert spent.gap == pytest.approx((spent.height_bytes - 11) / 11)
     assert fit(hard, 11, ExactOptions(max_nodes=10, solver_work=0.0)).fits is None
@@ -59,24 +59,24 @@ def test_spent_work_leaves_a_proven_gap() -> None:
 
 def test_large_problems_are_placed_greedily() -> None:
     hard = problem(GREEDY_NEEDS_16_BUT_15_IS_ENOUGH)
-    assert place(hard, ExactOptions(max_buffers=8)) == place_greedily(hard)
+    assert place_exactly(hard, ExactOptions(max_buffers=8)) == place_greedily(hard)
 
 
 def test_the_solver_saves_nodes_on_a_proof() -> None:
     pytest.importorskip("ortools", reason="the extra 'optimal' is not installed")
     hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
-    assert place(hard).nodes < place(hard, WITHOUT_SOLVER).nodes
+    assert place_exactly(hard).nodes < place_exactly(hard, WITHOUT_SOLVER).nodes
 
 
 def test_without_the_solver_the_search_alone_places(monkeypatch: pytest.MonkeyPatch) -> None:
     hard = problem(PEAK_IS_11_BUT_12_IS_NEEDED)
-    monkeypatch.setattr(exact, "is_installed", lambda: False)
-    assert place(hard) == place(hard, WITHOUT_SOLVER)
+    monkeypatch.setattr(place, "is_installed", lambda: False)
+    assert place_exactly(hard) == place_exactly(hard, WITHOUT_SOLVER)
 
 
 def test_the_unit_of_sizes_has_no_influence_on_the_work() -> None:
-    fine = place(problem(PEAK_IS_11_BUT_12_IS_NEEDED), WITHOUT_SOLVER)
-    coarse = place(problem(PEAK_IS_11_BUT_12_IS_NEEDED, scale=1000), WITHOUT_SOLVER)
+    fine = place_exactly(problem(PEAK_IS_11_BUT_12_IS_NEEDED), WITHOUT_SOLVER)
+    coarse = place_exactly(problem(PEAK_IS_11_BUT_12_IS_NEEDED, scale=1000), WITHOUT_SOLVER)
     assert (coarse.nodes, coarse.gap) == (fine.nodes, 0.0)
 
 

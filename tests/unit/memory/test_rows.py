@@ -7,8 +7,7 @@ import pytest
 from penstock import compiled
 from penstock.memory import rows
 from penstock.memory.check import check
-from penstock.memory.exact import place as place_exactly
-from penstock.memory.place import PlaceOptions, place, placed_further
+from penstock.memory.place import PlaceOptions, place, place_exactly, placed_further
 from penstock.memory.problem import LiveBuffer, PlacementProblem, live_peak
 from penstock.memory.rows import RowOptions, place_rows
 from row_problems import Case, Chain, Tensor, Window, cases, mobilenet_v1, row_problem

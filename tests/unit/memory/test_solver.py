@@ -8,7 +8,7 @@ from threading import Timer, main_thread
 import numpy as np
 import pytest
 
-from penstock.memory.exact import solve
+from penstock.memory.place import solve
 from penstock.memory.stacking import Boxes
 
 COUNT = 400

@@ -123,8 +123,7 @@ def _chosen(points: tuple[PlacedPoint, ...], request: Request) -> Placed:
 
 def _lower(placed: Placed, context: Context) -> Program:
     program = placed.program or lower_point(placed.chosen, context.request.accelerators)
-    if context.request.accelerators:  # their passes may add memory
-        check_added_memory(placed.chosen, program, context.request)
+    check_added_memory(placed.chosen, program, context.request)
     return program
 
 

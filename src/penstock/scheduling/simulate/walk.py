@@ -45,7 +45,8 @@ class Progress(NamedTuple):
         of these are no longer live.
     passed[p]: how many of the first output rows of the part at p no later call computes.
     wanted[p]: space for `missing_rows`: how many of these rows a call of its chain needs.
-    requested: space for `_run_calls`: parts whose rows are requested, and how many of their rows.
+    requested: space for `_run_calls`: parts whose rows are requested, how many of their rows, and
+        the parts of `enter_roots`.
     """
 
     lower: int
@@ -118,7 +119,7 @@ def begun(t: RowTables, lower: int, upper: int, region: Numbers) -> Progress:
     """A cascade before its first call: all rows that it reads and does not write are computed."""
     produced, passed = np.zeros(t.rows.shape[0], np.int64), np.zeros(t.written.shape[0], np.int64)
     dead, wanted = np.zeros_like(produced), np.zeros_like(passed)
-    requested = np.empty((2, upper - lower + 1), np.int64)
+    requested = np.empty((3, 3 * (upper - lower) + 1), np.int64)
     c = Progress(lower, upper, region, produced, dead, passed, wanted, requested)
     _begin(t, c)
     return c
@@ -126,9 +127,14 @@ def begun(t: RowTables, lower: int, upper: int, region: Numbers) -> Progress:
 
 @compiled_in_place
 def _begin(t: RowTables, c: Progress) -> None:
+    """Enter that no call has run, in all arrays that calls of the cascade access."""
+    c.passed[c.lower : c.upper] = 0
+    for p in range(c.lower, c.upper):
+        c.produced[t.written[p]] = c.dead[t.written[p]] = 0
     for e in range(t.reads[c.lower], t.reads[c.upper]):
-        if t.maker[t.storage[e]] < c.lower:
-            c.produced[t.storage[e]] = t.rows[t.storage[e]]
+        s = t.storage[e]
+        c.dead[s] = 0
+        c.produced[s] = t.rows[s] if t.maker[s] < c.lower else 0
     for a in range(c.lower, c.upper):
         if t.begin[a] < a:
             enter_call(t, c, a, 0)
@@ -283,34 +289,19 @@ def stripes_within(t: RowTables, s: int, stripe: int, free: int) -> int:
     return stripe if is_one else int(free // t.row_bytes[s] // stripe * stripe)
 
 
-@compiled
-def _run_cascade(
-    t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers, room: int
-) -> tuple[int, int, int]:
-    """Simulates a cascade as `run_cascade` does.
-
-    room: a call computes several stripes if no more bytes are live then; 0: a single one."""
-    c = begun(t, lower, upper, np.zeros(t.rows.shape[0], np.int64))
-    started = np.empty(3 * (upper - lower), np.int64)
-    count = enter_roots(t, lower, upper, started)
-    return _run_calls(t, c, started[:count], stripe, ceiling, calls, room)
-
-
 @compiled_in_place
 def _run_calls(
-    t: RowTables,
-    c: Progress,
-    started: Numbers,
-    stripe: int,
-    ceiling: int,
-    calls: Numbers,
-    room: int,
+    t: RowTables, c: Progress, stripe: int, ceiling: int, calls: Numbers, room: int
 ) -> tuple[int, int, int]:
-    """Simulates the calls of a cascade, given those of `enter_roots`; see `_run_cascade`."""
-    lower, upper, stack, targets = c.lower, c.upper, c.requested[0], c.requested[1]
+    """Simulates a cascade before its first call as `run_cascade` does.
+
+    room: a call computes several stripes if no more bytes are live then; 0: a single one."""
+    lower, upper = c.lower, c.upper
+    stack, targets, started = c.requested[0], c.requested[1], c.requested[2]
+    roots = enter_roots(t, lower, upper, started)
     live = t.resident[lower] + shared_scratch(t, lower, upper)
     peak, count, cycles = live, 0, 0
-    for root in started:
+    for root in started[:roots]:
         stack[0], targets[0] = root, t.rows[t.written[root]]
         depth = 1
         while depth > 0:
@@ -353,7 +344,7 @@ def _run_calls(
     return int(peak), count, int(cycles)
 
 
-@compiled_in_place
+@compiled
 def run_cascade(
     t: RowTables, lower: int, upper: int, stripe: int, ceiling: int, calls: Numbers
 ) -> tuple[int, int, int]:
@@ -366,12 +357,22 @@ def run_cascade(
     calls: receives the calls; if it has length 0, no call is recorded.
 
     Returns the live bytes at the peak, the number of calls, and their overhead in cycles."""
-    room = 0
-    if upper - lower == 1 and t.at_once[lower] and stripe < t.rows[t.written[lower]]:
-        room = _run_cascade(t, lower, upper, stripe, ceiling, calls[:0], 0)[0]
+    region = np.zeros(t.rows.shape[0], np.int64)
+    return _run_cascade(t, begun(t, lower, upper, region), stripe, ceiling, calls)
+
+
+@compiled_in_place
+def _run_cascade(
+    t: RowTables, c: Progress, stripe: int, ceiling: int, calls: Numbers
+) -> tuple[int, int, int]:
+    """Simulates a cascade before its first call as `run_cascade` does."""
+    room, p = 0, c.lower
+    if c.upper - p == 1 and t.at_once[p] and stripe < t.rows[t.written[p]]:
+        room = _run_calls(t, c, stripe, ceiling, calls[:0], 0)[0]
         if room >= ceiling:
             return room, 0, 0
-    return _run_cascade(t, lower, upper, stripe, ceiling, calls, room)
+        _begin(t, c)
+    return _run_calls(t, c, stripe, ceiling, calls, room)
 
 
 @compiled_in_place
@@ -477,7 +478,9 @@ def enter_candidates(
     known, cycles_before = alternatives.least_peak, alternatives.least_cycles
     settled, every = alternatives.settled, demanded(t)
     count, work = 0, 0
+    space = begun(t, least, upper, np.zeros(t.rows.shape[0], np.int64))
     for lower in range(most - 1, least - 1, -1):
+        c = Progress(lower, upper, *space[2:])
         splits = np.zeros(upper, np.bool_)
         can_split = prune and enter_splits(t, lower, upper, every, splits)
         for k in range(alternatives.stripes.shape[0]):
@@ -486,7 +489,8 @@ def enter_candidates(
             if can_split and is_sequence(settled, lower, upper, k, splits):
                 settled[upper, upper - lower, k] = True
                 continue
-            peak, made, cycles = run_cascade(t, lower, upper, stripe, ceiling, unlisted)
+            _begin(t, c)
+            peak, made, cycles = _run_cascade(t, c, stripe, ceiling, unlisted)
             work += made
             settled[upper, upper - lower, k] = prune
             if peak >= ceiling:

@@ -425,12 +425,16 @@ def factor_pairs(products: Reals, most_factors: Reals) -> Int64s:
 @lru_cache(maxsize=1 << 12)
 def _first_factors(goal: float, most_factor: float) -> Int64s:
     """The first factors of `factor_pairs` for a channel.  Both passes of a layer ask for them."""
-    first = np.arange(1, MOST_FACTOR + 1)
-    second = np.rint(goal / first)
-    errors = np.abs(first * second / goal - 1)
-    errors[(first > most_factor) | (second > MOST_FACTOR) | (second < 1)] = np.inf
+    errors = np.full(MOST_FACTOR, np.inf)
+    # With other first factors, the second one would exceed MOST_FACTOR or be 0.
+    least, most = max(1, int(goal / (MOST_FACTOR + 1))), int(min(2 * goal + 1, most_factor))
+    inside = np.arange(least, min(most, MOST_FACTOR) + 1)
+    second = np.rint(goal / inside)
+    near = np.abs(inside * second / goal - 1)
+    near[(second > MOST_FACTOR) | (second < 1)] = np.inf
+    errors[inside - 1] = near
     chosen = np.argpartition(errors, CANDIDATES)[:CANDIDATES]
-    return first[chosen[np.argsort(errors[chosen], kind="stable")]]
+    return chosen[np.argsort(errors[chosen], kind="stable")] + 1
 
 
 def _operands(steps: _Steps, settings: PassSettings, factors: Int64s) -> Int64s:

@@ -198,16 +198,20 @@ def find_passes(sums: Sums, *, in_y: bool = False) -> Passes | Unproved:
         forms += [
             (channels.zero, 1, one_sided, True) for _, sign, one_sided, _ in forms if sign > 0
         ]
+    inner = channels.thresholds()
     for origin, sign, one_sided, twice in forms:
-        found, proved = _solved(sums, origin, sign, one_sided=one_sided, twice=twice)
+        steps = _Steps.of(sums, inner, origin, sign, one_sided=one_sided, twice=twice)
+        found, proved = _solved(steps, only_whole=True)
         if proved.all():
             return Passes((found,))
     if channels.least > LOWEST or channels.most < HIGHEST:
         bounds = f"elements are clamped to [{channels.least}, {channels.most}]"
         return Unproved(len(sums.bias), len(sums.bias), bounds)
     middle = channels.zero if channels.least < channels.zero else (channels.zero + HIGHEST) // 2
-    above, proved_above = _solved(sums, middle, 1, one_sided=True)
-    below, proved_below = _solved(sums, middle, -1, one_sided=True)
+    (above, proved_above), (below, proved_below) = (
+        _solved(_Steps.of(sums, inner, middle, sign, one_sided=True, twice=False))
+        for sign in (1, -1)
+    )
     proved = proved_above & proved_below
     if proved.all():
         return Passes((above, below))
@@ -231,20 +235,19 @@ def _rounds_twice(channels: Channels) -> bool:
     return most <= min(0, least + MOST_DIFFERENCE) and not isinstance(channels, Averages)
 
 
-def _solved(
-    sums: Sums, origin: int, sign: int, *, one_sided: bool, twice: bool = False
-) -> tuple[Pass, Booleans]:
+def _solved(steps: _Steps, *, only_whole: bool = False) -> tuple[Pass, Booleans]:
     """(the pass that is exact for most channels, for which channels it is proved exact).
 
-    twice: whether unit Y rounds a second time."""
-    steps = _Steps.of(sums, origin, sign, one_sided=one_sided, twice=twice)
+    only_whole: whether a pass is of no use unless it is proved exact for all channels."""
     farthest = steps.farthest(steps.addends(steps.slopes()))
     usual = int(np.ceil(np.log2(np.median(farthest) * MOST_FACTOR))) - RANGE_BITS
-    best = _with_first_shift(steps, max(0, usual), MOST_PRODUCT)
+    every = np.ones(len(farthest), np.bool_)
+    best = _with_first_shift(steps, max(0, usual), MOST_PRODUCT, every)
     for more, most_product in FURTHER:
         if best[1].all():
             break
-        found = _with_first_shift(steps, max(0, usual) + more, most_product)
+        first = ~best[1] if only_whole else every
+        found = _with_first_shift(steps, max(0, usual) + more, most_product, first)
         best = found if found[1].sum() > best[1].sum() else best
     return best
 
@@ -280,10 +283,12 @@ class _Steps:
     expected: Int64s
 
     @staticmethod
-    def of(sums: Sums, origin: int, sign: int, *, one_sided: bool, twice: bool) -> _Steps:
+    def of(
+        sums: Sums, inner: Int64s, origin: int, sign: int, *, one_sided: bool, twice: bool
+    ) -> _Steps:
+        # inner: the thresholds of the levels between the bounds to which elements are clamped
         channels = sums.channels
         levels = np.arange(LOWEST + 1, HIGHEST + 1)
-        inner = channels.thresholds()
         every = np.empty((len(sums.bias), len(levels)), np.int64)
         every[:, levels <= channels.least] = channels.lower[:, None]
         every[:, levels > channels.most] = channels.upper[:, None]
@@ -376,8 +381,12 @@ class _Steps:
         return sums.max(axis=1, initial=0) + 2
 
 
-def _with_first_shift(steps: _Steps, right1: int, most_product: float) -> tuple[Pass, Booleans]:
-    """(constants of a pass of SDP, for each channel whether they are proved bit-exact)."""
+def _with_first_shift(
+    steps: _Steps, right1: int, most_product: float, first: Booleans
+) -> tuple[Pass, Booleans]:
+    """(constants of a pass of SDP, for each channel whether they are proved bit-exact).
+
+    first: channels without whose proof that of the others is of no use."""
     slopes = steps.slopes()
     right = int(np.floor(np.log2(most_product / slopes.max())))
     right2 = min(max(0, right - right1), MOST_RIGHT)
@@ -389,21 +398,27 @@ def _with_first_shift(steps: _Steps, right1: int, most_product: float) -> tuple[
     form = (steps.origin, steps.sign, steps.one_sided)
     settings = PassSettings(left1, right1, left2, right2, *form, right3=steps.right3)
     operands = np.zeros((len(slopes), 6 if steps.right3 else 4), np.int64)
-    proved = np.zeros(len(slopes), np.bool_)
+    pairs_tried = np.full(len(slopes), CANDIDATES)
     least, upper = steps.bounds(slopes)
     possible = least - upper < SLACK
-    left, steps = np.flatnonzero(possible), steps.only(possible)
-    if not len(left):
-        return Pass(settings, operands), proved
-    pairs = factor_pairs((slopes * 2.0**right)[left], most_factors[left])
-    for k in range(CANDIDATES):
-        if not len(left) or (k == FEW_CANDIDATES and len(left) > MOST_UNPROVED * len(slopes)):
+    products = slopes * 2.0**right
+    for group in (first, ~first):
+        left = np.flatnonzero(possible & group)
+        if not len(left):
+            continue
+        rest, pairs = steps.only(possible & group), factor_pairs(products[left], most_factors[left])
+        for k in range(CANDIDATES):
+            if not len(left) or (k == FEW_CANDIDATES and len(left) > MOST_UNPROVED * len(slopes)):
+                break
+            found = _operands(rest, settings, pairs[:, k])
+            holds = _proved(Pass(settings, found), rest)
+            operands[left[holds]], pairs_tried[left[holds]] = found[holds], k
+            left, pairs, rest = left[~holds], pairs[~holds], rest.only(~holds)
+        if len(left) or not possible[group].all():
             break
-        found = _operands(steps, settings, pairs[:, k])
-        holds = _proved(Pass(settings, found), steps)
-        operands[left[holds]], proved[left[holds]] = found[holds], True
-        left, pairs, steps = left[~holds], pairs[~holds], steps.only(~holds)
-    return Pass(settings, operands), proved
+    if (possible & (pairs_tried >= FEW_CANDIDATES)).sum() > MOST_UNPROVED * len(slopes):
+        return Pass(settings, operands), pairs_tried < FEW_CANDIDATES
+    return Pass(settings, operands), pairs_tried < CANDIDATES
 
 
 def bits_above(largest: float) -> int:

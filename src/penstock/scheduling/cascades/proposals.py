@@ -173,16 +173,14 @@ class _Covers:
         found[p]: those of the parts before position p, by state.
         """
         heads = [found[valued.lower][valued.before] for valued in cascades]
-        sizes = [len(head.peaks) for head in heads]
+        begins = np.cumsum([0, *(len(head.peaks) for head in heads)])
         pairs = list(zip(heads, cascades, strict=True))
         peaks = np.concatenate([np.maximum(head.peaks, v.peak_bytes) for head, v in pairs])
         times = np.concatenate([head.times + v.time for head, v in pairs])
-        last = np.repeat(np.arange(len(cascades)), sizes)
-        before = np.concatenate([np.arange(size) for size in sizes])
         kept = efficient_pairs(peaks, times)
-        return _Covers(
-            peaks[kept], times[kept], tuple(cascades[k] for k in last[kept]), before[kept]
-        )
+        last = np.searchsorted(begins, kept, side="right") - 1
+        cascade = tuple(cascades[k] for k in last)
+        return _Covers(peaks[kept], times[kept], cascade, kept - begins[last])
 
 
 def _cascades(

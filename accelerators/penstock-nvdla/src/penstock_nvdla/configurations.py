@@ -52,7 +52,8 @@ class NvdlaConfiguration:
     address_bits: the width of memory addresses.
     memory, sram: the first and the second memory port; `sram` is None if NVDLA has only one.
     rates: the throughput of the units after the accumulators.
-    read_ahead: the number of packs of channels that a read engine of SDP or PDP has outstanding.
+    sdp_ahead, pdp_ahead: the number of packs of channels that the read engine of the input of SDP
+        or PDP has outstanding.
     batches: the largest number of images that the core computes at a time.
     winograd, compression, lookup_table: whether the hardware has Winograd convolution, compressed
         weights and a lookup table.
@@ -73,7 +74,8 @@ class NvdlaConfiguration:
     memory: NvdlaPort
     sram: NvdlaPort | None
     rates: Rates
-    read_ahead: int
+    sdp_ahead: int
+    pdp_ahead: int
     batches: int
     winograd: bool
     compression: bool
@@ -118,7 +120,8 @@ SMALL = NvdlaConfiguration(
     memory=NvdlaPort(bytes_per_cycle=8, latency_cycles=50, burst=1),
     sram=None,
     rates=Rates(single_point=1, elementwise=0, pooling=1, cross_channel=1),
-    read_ahead=8,
+    sdp_ahead=80,
+    pdp_ahead=61,
     batches=1,
     winograd=False,
     compression=False,
@@ -137,7 +140,8 @@ LARGE = NvdlaConfiguration(
     memory=NvdlaPort(bytes_per_cycle=32, latency_cycles=1200, burst=1),
     sram=NvdlaPort(bytes_per_cycle=32, latency_cycles=128, burst=4),
     rates=Rates(single_point=16, elementwise=4, pooling=8, cross_channel=8),
-    read_ahead=256,
+    sdp_ahead=256,
+    pdp_ahead=256,
     batches=32,
     winograd=True,
     compression=True,

@@ -46,8 +46,9 @@ TO_SDP = FROM_SDP = 27.5
 BEAT_OVERHEAD, SDP_OVERHEAD, PDP_OVERHEAD = 14, 14, 15
 OPERANDS_AHEAD = 160  # The packs that a read engine of SDP's operands has outstanding.
 MOST_BEATS = 256  # The beats that the memory interface has outstanding.
-# Cycles in which the read engine of a convolution issues a request, which reads a row of a pack.
-REQUEST_CYCLES = 2
+# Cycles in which the read engine of a convolution issues a request, which reads a row of a pack,
+# and the requests that it has outstanding.
+REQUEST_CYCLES, MOST_REQUESTS = 2, 128
 # Cycles from the release of weights to the request of others.
 REFILL_CYCLES = 30
 # Stripes that are simulated of many equal ones; the others take as long as the last of these.
@@ -232,7 +233,13 @@ class _Weights:
         """What a convolution fetches whose read engine begins at some time."""
         port = chip.memory
         feature_bytes, other_features = work.feature_bytes, 0.0
-        requests = work.rows * (work.packs * REQUEST_CYCLES + 1)
+        requests = _late(
+            chip.second_port if work.in_sram else port,
+            work.rows * work.packs,
+            MOST_REQUESTS,
+            REQUEST_CYCLES + 1 / work.packs,
+            BEAT_OVERHEAD,
+        )
         if work.in_sram:
             beats = feature_bytes / chip.second_port.bytes_per_cycle
             other_features = begin + CONVOLUTION_START + chip.second_port.latency_cycles
@@ -398,7 +405,7 @@ def sdp_timing(
             latency = max(latency, port.latency_cycles)
             busy[name] = max(
                 read_cycles(port, packs * count * _beats(chip, port)),
-                _late(port, packs, chip.read_ahead, _pack_cycles(chip, rate), SDP_OVERHEAD),
+                _late(port, packs, chip.sdp_ahead, _pack_cycles(chip, rate), SDP_OVERHEAD),
             )
     return SINGLE_START + latency + max(busy.values()), busy
 
@@ -426,7 +433,7 @@ def pooling_timing(
     computed += (packs - 1) * rows.bubble * out_width
     behind = rows.flushed * out_width + columns.flushed - columns.bubble
     read = packs * rows.size * width
-    reading = _late(port, read, chip.read_ahead, cycles, PDP_OVERHEAD)
+    reading = _late(port, read, chip.pdp_ahead, cycles, PDP_OVERHEAD)
     name = "memory" if port is chip.memory else CVSRAM
     busy = {"pooling": computed * cycles, name: reading}
     end = SINGLE_START + port.latency_cycles + max(busy.values()) + behind * cycles

@@ -332,12 +332,13 @@ def _dequantises(node: ForeignNode) -> bool:
 
 def with_real_constants(model: ForeignModel) -> ForeignModel:
     """The model whose constants are dequantised where a DEQUANTIZE reads them, as converters write
-    weights that save space only."""
+    weights that save space only, and quantised where a QUANTIZE does, as they write weights of
+    quantisation-aware training."""
     known: dict[str, Value] = {}
     kept: list[ForeignNode] = []
     for node in model.nodes:
         node = node.reading(known)
-        found = _real_constant(node) if node.name == "DEQUANTIZE" else None
+        found = _CONVERTED[node.name](node) if node.name in _CONVERTED else None
         if found is not None and found.name not in {value.name for value in model.outputs}:
             known[found.name] = found
         else:
@@ -354,6 +355,18 @@ def _real_constant(node: ForeignNode) -> Value | None:
     if x.dtype is not DType.FLOAT32:
         elements = x.type.real_numbers(elements)
     return Value(y.name, TensorType(x.shape, DType.FLOAT32), Data.of(elements), y.origin)
+
+
+def _quantised_constant(node: ForeignNode) -> Value | None:
+    """The output of a QUANTIZE of real constants; None for others."""
+    x, q = node.x, node.y.quantisation
+    if x.data is None or x.dtype is not DType.FLOAT32 or q is None:
+        return None
+    type = TensorType(x.shape, node.y.dtype, q)
+    return Value(node.y.name, type, Data.of(type.quantised(x.array)), node.y.origin)
+
+
+_CONVERTED = {"DEQUANTIZE": _real_constant, "QUANTIZE": _quantised_constant}
 
 
 def _file_values(model: ForeignModel) -> Iterator[Value]:

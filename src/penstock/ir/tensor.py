@@ -265,14 +265,28 @@ class TensorType:
 
     def real_numbers(self, elements: Array) -> Array:
         """The real numbers that elements of a quantised tensor represent, as float32."""
+        zeros, scales = self._steps(elements.ndim)
+        return scales * (elements.astype(np.int32) - zeros).astype(np.float32)
+
+    def quantised(self, reals: Array) -> Array:
+        """The elements of a quantised tensor that represent real numbers: quotients in single
+        precision, rounded half away from zero and saturated.
+
+        Source: TFLite `reference/quantize.h`, AffineQuantize and PerChannelQuantize."""
+        zeros, scales = self._steps(reals.ndim)
+        quotients = (reals / scales).astype(np.float64)
+        steps = np.trunc(quotients + np.copysign(0.5, quotients)) + zeros
+        return np.clip(steps, self.dtype.lower, self.dtype.upper - 1).astype(self.dtype.value)
+
+    def _steps(self, rank: int) -> tuple[Array, Array]:
+        """Zero points and scales, in shapes that broadcast with tensors of this rank."""
         q = self.quantisation
         assert q is not None
-        shape = [1] * elements.ndim
+        shape = [1] * rank
         if q.axis is not None:
             shape[q.axis] = -1
         zeros, scales = np.array(q.zero_points, np.int32), np.array(q.scales, np.float32)
-        steps = elements.astype(np.int32) - zeros.reshape(shape)
-        return scales.reshape(shape) * steps.astype(np.float32)
+        return zeros.reshape(shape), scales.reshape(shape)
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"

@@ -147,3 +147,30 @@ def test_the_extents_of_a_transposed_convolution_are_those_that_it_is_given() ->
     node = OperatorSpec("TRANSPOSE_CONV", (0, 1, 2), (3,), options)
     graph = parse(write_tflite(tensors, (node,), (2,), (3,)), "m.tflite")
     assert graph.outputs[0].type.shape == (1, 1, 8, 2)
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_weights_that_the_file_quantises_are_constants(axis: int | None) -> None:
+    """As the converter writes fake-quantised weights, without shapes of the results."""
+    weights = np.array([[0.25, -1.25, 100], [0.75, -40, 0.0625]], np.float32)
+    scales, zeros = ((0.5,), (0,)) if axis is None else ((0.5, 0.25), (0, 3))
+    tensors = (
+        TensorSpec("x", (1, 3), "float32"),
+        TensorSpec("w", (2, 3), "float32", data=weights),
+        TensorSpec("steps", () if axis is None else (2, 3), "int8", scales, zeros, axis or 0),
+        TensorSpec("reals", (), "float32"),
+        TensorSpec("y", (1, 2), "float32"),
+    )
+    nodes = (
+        OperatorSpec("QUANTIZE", (1,), (2,)),
+        OperatorSpec("DEQUANTIZE", (2,), (3,)),
+        OperatorSpec("FULLY_CONNECTED", (0, 3, -1), (4,)),
+    )
+    graph = parse(write_tflite(tensors, nodes, (0,), (4,)), "m.tflite")
+    (node,) = graph.nodes
+    second = [1, -40, 0] if axis is None else [0.75, -32.75, 0]
+    found = [
+        run_graph(graph, {"x": row[None]})[node.name][0].tolist()
+        for row in np.eye(3, dtype=np.float32)
+    ]
+    assert found == np.transpose([[0.5, -1.5, 63.5], second]).tolist()

@@ -21,6 +21,16 @@ struct conv2d_f32 {
     const float *bounds; /* least and largest result */
 };
 
+/* Adds the products of `count` elements of one column, or of two, `next` bytes apart. */
+PENSTOCK_INLINE_KERNEL void conv2d_f32_run(const int8_t *x, int32_t next, const int8_t *w, int32_t bytes,
+                                  int32_t count, float *sums) {
+    if (next) {
+        penstock_add_products_of_two_f32(x, x + next, w, bytes, count, sums);
+    } else {
+        penstock_add_products_f32(x, w, bytes, count, sums);
+    }
+}
+
 /* Adds the products of the windows of one column, or of two, `next` bytes apart, whose taps are
  * inside: `count` taps of `depth` elements in each row, `step` bytes apart. */
 static inline void conv2d_f32_window(const struct conv2d_f32 *p, const int8_t *const *in_rows,
@@ -32,17 +42,16 @@ static inline void conv2d_f32_window(const struct conv2d_f32 *p, const int8_t *c
     const int32_t row_bytes = p->kernel_w * depth * 4 * bytes;
     if (step == depth * 4) { /* one run of elements */
         depth *= count;
-        count = 1;
+        for (int32_t k = rows.lower; k < rows.upper; k++) {
+            conv2d_f32_run(in_rows[k] + before, next, w + k * row_bytes, bytes, depth, sums);
+        }
+        return;
     }
     for (int32_t k = rows.lower; k < rows.upper; k++) {
         const int8_t *x = in_rows[k] + before;
         const int8_t *row_weights = w + k * row_bytes;
         for (int32_t l = 0; l < count; l++, x += step, row_weights += depth * 4 * bytes) {
-            if (next) {
-                penstock_add_products_of_two_f32(x, x + next, row_weights, bytes, depth, sums);
-            } else {
-                penstock_add_products_f32(x, row_weights, bytes, depth, sums);
-            }
+            conv2d_f32_run(x, next, row_weights, bytes, depth, sums);
         }
     }
 }
@@ -58,6 +67,7 @@ static void conv2d_f32_row(const struct conv2d_f32 *p, const int8_t *const *in_r
         const int32_t left = column * p->stride_w - p->pad_left;
         const penstock_span taps =
             penstock_taps_inside(left, p->kernel_w, p->dilation_w, p->in_w);
+        const int32_t count = taps.upper > taps.lower ? taps.upper - taps.lower : 0;
         const int is_pair =
             left >= 0 && left + p->stride_w + extent < p->in_w && column + 1 < p->out_w;
         const int32_t next = is_pair ? p->stride_w * p->in_c * 4 : 0;
@@ -67,8 +77,8 @@ static void conv2d_f32_row(const struct conv2d_f32 *p, const int8_t *const *in_r
             const int32_t end = (group + 1) * outputs;
             for (int32_t o = group * outputs; o < end; o += 4, w += p->kernel_h * p->kernel_w * tap_bytes) {
                 float sums[8] = {0.0f};
-                conv2d_f32_window(p, in_rows, rows, (before + group * depth) * 4,
-                                  taps.upper - taps.lower, depth, next, w, sums);
+                conv2d_f32_window(p, in_rows, rows, (before + group * depth) * 4, count, depth,
+                                  next, w, sums);
                 penstock_put_sums(out, o, end, sums, p->bias, p->bounds);
                 if (is_pair) {
                     penstock_put_sums(out + p->out_c * 4, o, end, sums + 4, p->bias, p->bounds);

@@ -5,6 +5,7 @@
 #define PENSTOCK_PRODUCTS_F32_H
 
 #include "real.h"
+#include "view.h"
 
 /* Adds to four sums the products of an input and four weights. */
 #define PENSTOCK_ADD_FOUR(sum, input, weights)                                                    \
@@ -28,59 +29,74 @@
 #endif
 #define PENSTOCK_FLOATS(weights) ((const float *)(const void *)(weights))
 
+/* Four weights of each of two inputs, and the inputs.  All are loaded before one is used: loads next
+ * to each other overlap. */
+#define PENSTOCK_LOAD_WEIGHTS(v, w) float v[8] = {w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7]}
+#define PENSTOCK_LOAD_INPUTS(x, in) float x[2] = {penstock_get_f32(in, 0), penstock_get_f32(in, 1)}
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+#define PENSTOCK_LOADED(v, x)                                                                     \
+    __asm__(""                                                                                    \
+            : "+t"(v[0]), "+t"(v[1]), "+t"(v[2]), "+t"(v[3]), "+t"(v[4]), "+t"(v[5]),             \
+              "+t"(v[6]), "+t"(v[7]), "+t"(x[0]), "+t"(x[1]))
+#else
+#define PENSTOCK_LOADED(v, x) (void)0
+#endif
+
 /* Adds `count` products to each of four sums; the weights of each input, of `bytes` bytes, are next
  * to each other. */
 static inline void penstock_add_products_f32(const int8_t *x, const int8_t *weights, int32_t bytes,
                                              int32_t count, float *sums) {
     PENSTOCK_LOAD_FOUR(a, sums);
-    int32_t c = 0;
     if (PENSTOCK_NARROW_WEIGHTS && bytes == 1) {
-        for (; c < count; c++, weights += 4) {
+        for (int32_t c = 0; c < count; c++, weights += 4) {
             PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), weights);
         }
     } else {
         const float *w = PENSTOCK_FLOATS(weights);
-        for (; c + 1 < count; c += 2, w += 8) {
-            const float first = penstock_get_f32(x, c);
-            const float second = penstock_get_f32(x, c + 1);
-            PENSTOCK_ADD_FOUR(a, first, w);
-            PENSTOCK_ADD_FOUR(a, second, w + 4);
+        const int8_t *const end = x + count / 2 * 8;
+        for (; x != end; x += 8, w += 8) {
+            PENSTOCK_LOAD_WEIGHTS(v, w);
+            PENSTOCK_LOAD_INPUTS(xs, x);
+            PENSTOCK_LOADED(v, xs);
+            PENSTOCK_ADD_FOUR(a, xs[0], v);
+            PENSTOCK_ADD_FOUR(a, xs[1], v + 4);
         }
-        if (c < count) {
-            PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
+        if (count % 2) {
+            PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, 0), w);
         }
     }
     PENSTOCK_STORE_FOUR(sums, a);
 }
 
 /* The same for two vectors of inputs; the sums of the second follow those of the first. */
-static inline void penstock_add_products_of_two_f32(const int8_t *x, const int8_t *z,
+PENSTOCK_INLINE_KERNEL void penstock_add_products_of_two_f32(const int8_t *x, const int8_t *z,
                                                     const int8_t *weights, int32_t bytes,
                                                     int32_t count, float *sums) {
     PENSTOCK_LOAD_FOUR(a, sums);
     PENSTOCK_LOAD_FOUR(b, sums + 4);
-    int32_t c = 0;
     if (PENSTOCK_NARROW_WEIGHTS && bytes == 1) {
-        for (; c < count; c++, weights += 4) {
+        for (int32_t c = 0; c < count; c++, weights += 4) {
             const float w[4] = {weights[0], weights[1], weights[2], weights[3]};
             PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
             PENSTOCK_ADD_FOUR(b, penstock_get_f32(z, c), w);
         }
     } else {
         const float *w = PENSTOCK_FLOATS(weights);
-        for (; c + 1 < count; c += 2, w += 8) {
-            const float x0 = penstock_get_f32(x, c);
-            const float x1 = penstock_get_f32(x, c + 1);
-            const float z0 = penstock_get_f32(z, c);
-            const float z1 = penstock_get_f32(z, c + 1);
-            PENSTOCK_ADD_FOUR(a, x0, w);
-            PENSTOCK_ADD_FOUR(b, z0, w);
-            PENSTOCK_ADD_FOUR(a, x1, w + 4);
-            PENSTOCK_ADD_FOUR(b, z1, w + 4);
+        const int8_t *const end = x + count / 2 * 8;
+        for (; x != end; x += 8, z += 8, w += 8) {
+            PENSTOCK_LOAD_WEIGHTS(v, w);
+            PENSTOCK_LOAD_INPUTS(xs, x);
+            PENSTOCK_LOAD_INPUTS(zs, z);
+            PENSTOCK_LOADED(v, xs);
+            PENSTOCK_LOADED(v, zs);
+            PENSTOCK_ADD_FOUR(a, xs[0], v);
+            PENSTOCK_ADD_FOUR(b, zs[0], v);
+            PENSTOCK_ADD_FOUR(a, xs[1], v + 4);
+            PENSTOCK_ADD_FOUR(b, zs[1], v + 4);
         }
-        if (c < count) {
-            PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, c), w);
-            PENSTOCK_ADD_FOUR(b, penstock_get_f32(z, c), w);
+        if (count % 2) {
+            PENSTOCK_ADD_FOUR(a, penstock_get_f32(x, 0), w);
+            PENSTOCK_ADD_FOUR(b, penstock_get_f32(z, 0), w);
         }
     }
     PENSTOCK_STORE_FOUR(sums, a);

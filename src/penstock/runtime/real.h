@@ -35,8 +35,13 @@ static inline float penstock_product(float a, float b) {
 #else
 #define PENSTOCK_FLOAT_REGISTER "+x"
 #endif
+#if defined(__arm__) && !defined(__clang__)
+    float product; /* an operand that is read and written costs GCC moves */
+    __asm__("vmul.f32 %0, %1, %2" : "=t"(product) : "t"(a), "t"(b));
+#else
     float product = a * b;
     __asm__("" : PENSTOCK_FLOAT_REGISTER(product));
+#endif
     return product;
 #else
     const volatile float product = a * b;

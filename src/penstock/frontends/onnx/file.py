@@ -200,6 +200,7 @@ _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _UNUSED_INPUTS = ("roi",)  # Of opset 11, which onnxruntime and exporters leave out.
 REALS = ("float16", "bfloat16", "float32", "float64")
 _WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
+_HALF_BYTES = {"int4": "int8", "uint4": "uint8"}
 _DAMAGE = (
     ValueError,
     TypeError,
@@ -372,6 +373,16 @@ def _damaged(name: str, why: str) -> ModelError:
     )
 
 
+def _dequantised(graph: onnx.GraphProto) -> frozenset[str]:
+    """Names of constants that only DequantizeLinear reads: of the real numbers, it does not matter
+    that elements of 4 bits are stored in bytes."""
+    if any(a.type == onnx.AttributeProto.GRAPH for node in graph.node for a in node.attribute):
+        return frozenset()
+    others = {n for node in graph.node if node.op_type != "DequantizeLinear" for n in node.input}
+    others |= {output.name for output in graph.output}
+    return frozenset(t.name for t in graph.initializer) - others
+
+
 class _Reader:
     """Reads one model and replaces its names by unique printable ones."""
 
@@ -380,6 +391,7 @@ class _Reader:
         self._opset = self._stated_opset()
         self._names: dict[str, str] = {"": ""}
         self._taken: set[str] = {""}
+        self._dequantised = _dequantised(model.graph)
 
     def file(self) -> File:
         graph = self._model.graph
@@ -465,6 +477,8 @@ class _Reader:
                 f'"{printable(name)}" has element type {code}, which does not exist'
             ) from None
         found = {"float": "float32", "double": "float64"}.get(found, found)
+        if name in self._dequantised:
+            found = _HALF_BYTES.get(found, found)
         if found not in (*REALS, *_WHOLE):
             raise UnsupportedError(
                 "onnx-002",
@@ -499,6 +513,8 @@ class _Reader:
         if dtype in REALS:
             with np.errstate(over="ignore"):
                 found = found.astype(np.float32)
+        elif name in self._dequantised:
+            found = found.astype(dtype)
         return found.reshape(shape)
 
     def _node(self, node: onnx.NodeProto, index: int) -> FileNode:

@@ -42,9 +42,8 @@ def is_standard(node: FileNode, file: File, types: Mapping[str, str]) -> bool:
     known = all(x is not None and x.size == 1 for x in parameters)
     # weights and biases, whose scales may be many
     is_constant = node.x in file.constants and integers in (*EIGHT_BITS, "int32")
-    return is_constant or (
-        known and integers in EIGHT_BITS and not node.attributes.get("block_size")
-    )
+    in_blocks = bool(node.attributes.get("block_size"))
+    return not in_blocks and (is_constant or (known and integers in EIGHT_BITS))
 
 
 def _dequantised(new: Definition) -> bool:

@@ -29,6 +29,7 @@ from penstock.frontends.onnx import (
     fused_functions,
     gathered_tables,
     integer_functions,
+    machine_learning,
     pooled_indices,
     qonnx,
     recurrent_steps,
@@ -53,6 +54,7 @@ OURS: Mapping[str, Define] = {
     **computed_weights.DEFINITIONS,
     **pooled_indices.DEFINITIONS,
     **flat_vectors.DEFINITIONS,
+    **machine_learning.DEFINITIONS,
     **resized_volumes.DEFINITIONS,
     **qonnx.DEFINITIONS,
 }

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock_ethos_u.blocks import ComputeKind, Extent, NpuWork, fitting_blocks
 from penstock_ethos_u.configurations import CONFIGURATIONS, MapShape, configuration
-from penstock_ethos_u.performance import best_block, cycles
+from penstock_ethos_u.performance import PORT_WEIGHT, best_block, cycles
 
 api = pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
@@ -101,17 +101,18 @@ def test_the_blocks_that_fit_are_those_that_vela_finds(work: NpuWork) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(works())
-def test_the_best_block_takes_no_longer_than_any_other(work: NpuWork) -> None:
+def test_no_other_block_is_better_than_the_best(work: NpuWork) -> None:
     best = best_block(work)
     if best is None:
         return
-    (least,) = cycles(work, np.array([best])).total
+    least = one(work, best)
     assert all(least <= one(work, block) + 0.01 for block in fitting_blocks(work)[::7].tolist())
 
 
 def one(work: NpuWork, block: Iterable[int]) -> float:
-    (found,) = cycles(work, np.array([list(block)])).total
-    return float(found)
+    """Cycles with a block size, and a little of those in which it keeps ports from copies."""
+    found = cycles(work, np.array([list(block)]))
+    return float((found.total + PORT_WEIGHT * (found.features + found.constants))[0])
 
 
 @pytest.mark.parametrize(

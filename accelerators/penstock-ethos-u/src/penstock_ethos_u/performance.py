@@ -45,6 +45,9 @@ Floats = NDArray[np.float64]
 Block = tuple[int, int, int]  # Rows, columns and channels of a block.
 BIAS_BYTES = 10  # Bytes of the encoded bias, multiplier and shift of a channel.
 BIAS_BURST = 256  # Bytes of biases that are read within one memory latency.
+# Cycles by which a block size may be slower for each cycle in which it leaves a port to copies,
+# which may run at the same time.
+PORT_WEIGHT = 0.02
 # Cycles before another product can be added to the same accumulator: in most configurations, and in
 # the smallest.
 SUM_DELAY, SLOW_SUM_DELAY = 2, 3
@@ -109,8 +112,8 @@ def fastest_block_and_cycles(
     work: NpuWork, depth: int | None = None
 ) -> tuple[Block, Cycles] | None:
     """Return the block size (rows, columns, channels) with the fewest cycles, and these cycles, or
-    None if no block size fits the NPU's internal memory. Among equally fast block sizes, the
-    largest is selected.
+    None if no block size fits the NPU's internal memory. Cycles of ports count, too, at
+    `PORT_WEIGHT`. Among equally fast block sizes, the largest is selected.
 
     depth: required number of channels of a block; None permits any."""
     blocks, taken, ranks = _ranked(work)
@@ -135,11 +138,12 @@ def best_block(work: NpuWork, depth: int | None = None) -> Block | None:
 @lru_cache(maxsize=64)
 def _ranked(work: NpuWork) -> tuple[Blocks, Cycles, Ints]:
     """(block sizes, cycles, ranking) for the block sizes that fit the NPU's internal memory."""
-    # The ranking lists the indices of block sizes in the order of increasing cycles.  Among equally
-    # fast block sizes, larger ones come first.
+    # The ranking lists the indices of block sizes in the order of increasing cycles, to which the
+    # use of ports adds a little.  Among equally fast block sizes, larger ones come first.
     blocks = fitting_blocks(work)
     taken = cycles(work, blocks)
-    total, size = np.round(taken.total, 3), blocks.prod(axis=1)
+    total = taken.total + PORT_WEIGHT * (taken.features + taken.constants)
+    total, size = np.round(total, 3), blocks.prod(axis=1)
     return blocks, taken, np.lexsort((-blocks[:, 2], -size, total))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -215,6 +216,20 @@ def test_a_second_part_hides_its_fetch_behind_the_first() -> None:
     assert [p.early for p in second.prefetches] == [True]
     assert [p.early for p in first.prefetches] == [False]
     assert fastest.cost.cycles == 100 + 2 * (30 + 8 * FAST)
+
+
+def test_limits_of_live_bytes_between_two_others_are_found() -> None:
+    """Copies of all constants at once need two tables' bytes more, alternate ones only one's."""
+    done = compiled(chain(4, 8, 30), 100, Options())
+    accounting = accounting_of(done)
+    bare = min(
+        (s for s in done.frontier.schedules if not any(p.prefetches for p in s.plans)),
+        key=lambda s: s.peak_bytes,
+    )
+    limits = [bare.peak_bytes, math.inf]
+    found = with_accelerator_prefetches(bare, PrefetchCandidates(accounting), limits)
+    most = [one.schedule.peak_bytes - bare.peak_bytes for one in found]
+    assert {0, TABLE_BYTES, 2 * TABLE_BYTES} <= {*most}
 
 
 class BusyReader(Reader):

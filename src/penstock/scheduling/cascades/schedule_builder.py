@@ -15,9 +15,9 @@ cascade reads at most `MOST_PREFETCHES` early copies and at most `MOST_PREFETCHE
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import accumulate, chain, pairwise, product
+from itertools import accumulate, chain, pairwise
 
 from penstock.frozen import frozen
 from penstock.ir.op import ConstantPrefetch
@@ -108,8 +108,8 @@ class ScheduleBuilder:
             if any(plan.prefetches for plan in schedule.plans):
                 bare = (self._without_prefetches(plan) for plan in schedule.plans)
                 schedule = self._costed(replace(schedule, plans=tuple(bare)))
-            # live bytes: its own peak, that of the next schedule, their mean, no limit
-            limits = dict.fromkeys((needed, (needed + above) // 2, above, math.inf))
+            # live bytes: its own peak, that of the next schedule, no limit
+            limits = [*dict.fromkeys((needed, above, math.inf))]
             variants += with_accelerator_prefetches(schedule, candidates, limits)
             yield bound, variants
 
@@ -152,6 +152,8 @@ def _partition_gap(
 MOST_PREFETCHES = 3
 """Maximum number of a cascade's prefetches with the same start; an accelerator can address only a
 few memory areas at a time."""
+MOST_LIMITS = 4
+"""Maximum number of limits of live bytes that are tried between those of two schedules."""
 
 
 @frozen
@@ -262,13 +264,15 @@ class PrefetchCandidates:
 
 
 def with_accelerator_prefetches(
-    schedule: Schedule, candidates: PrefetchCandidates, limits: Iterable[float]
+    schedule: Schedule, candidates: PrefetchCandidates, limits: Sequence[float]
 ) -> Iterator[PrefetchedSchedule]:
-    """Yield one schedule per limit of live bytes: `schedule` with prefetches within the limit.
+    """Yield schedules within limits of live bytes: `schedule` with prefetches.
 
     schedule: a schedule with costs and without prefetches by accelerators.
     candidates: finds the prefetches to select from.
-    limits: values for the maximum of the live bytes in the default memory region.
+    limits: values for the maximum of the live bytes in the default memory region, in ascending
+        order.  Up to `MOST_LIMITS` others between them are tried: each is the least with which the
+        previous selection could have another prefetch.
     """
     expanded = ExpandedSchedule(schedule)
     cascades, live = expanded.cascades, live_bytes(expanded)
@@ -284,15 +288,26 @@ def with_accelerator_prefetches(
         ((c, one) for c, one in every if one.saved_cycles > 0),
         key=lambda o: -o[1].net_cycles(previous[o[0]]),
     )
-    for limit, paired in product(limits, (False, True)):
-        selection = _Selection(accounting, schedule, cascades, live, limit)
-        for with_makers in (paired, True):
-            for c, candidate in found:
-                maker = makers.get(c) if with_makers and candidate.early else None
-                selection.try_candidate(c, candidate, maker)
-        peak = int(selection.live.max())
-        prefetched = replace(schedule, plans=tuple(selection.plans), peak_bytes=peak)
-        yield PrefetchedSchedule(prefetched, schedule.cost.cycles - selection.saved_cycles)
+    further, between = list(limits), MOST_LIMITS
+    limit: float = further.pop(0)
+    while True:
+        another = math.inf
+        for paired in (False, True):
+            selection = _Selection(accounting, schedule, cascades, live, limit)
+            for with_makers in (paired, True):
+                for c, candidate in found:
+                    maker = makers.get(c) if with_makers and candidate.early else None
+                    selection.try_candidate(c, candidate, maker)
+            peak = int(selection.live.max())
+            prefetched = replace(schedule, plans=tuple(selection.plans), peak_bytes=peak)
+            yield PrefetchedSchedule(prefetched, schedule.cost.cycles - selection.saved_cycles)
+            another = min(another, selection.another_bytes)
+        if not further:
+            return
+        if between and another < further[0]:
+            limit, between = another, between - 1
+        else:
+            limit = further.pop(0)
 
 
 @frozen
@@ -317,6 +332,8 @@ class _Selection:
     live: live bytes in the default memory region, by tick; call k of the schedule is tick k + 1.
     plans: the schedule's plans with the selected prefetches.
     saved_cycles: cycles saved so far, minus stall cycles.
+    another_bytes: the least limit that would have admitted a candidate that exceeds this one;
+        infinite if none does.
     """
 
     def __init__(
@@ -330,6 +347,7 @@ class _Selection:
         self._accounting, self._memory = accounting, schedule.memory
         self._parts, self._cascades = schedule.parts.parts, cascades
         self.live, self._limit_bytes = live.copy(), limit_bytes
+        self.another_bytes = math.inf
         self.plans = list(schedule.plans)
         self._stalls = dict[int, int]()
         self.saved_cycles = 0
@@ -366,17 +384,14 @@ class _Selection:
 
         candidates: pairs (index of the cascade, candidate), in the order of cascades.
         """
+        if not all(self._takes(c, candidate) for c, candidate in candidates):
+            return None
         first, last = candidates[0][0], candidates[-1][0]
         start = _ticks(self._cascades[max(0, first - 1)]).start
         live = self.live[start : _ticks(self._cascades[last]).stop].copy()
         plans, changed = dict[int, Plan](), set[int]()
         for c, candidate in candidates:
             plan = self.plans[c]
-            same_start = [one for one in plan.prefetches if one.start is candidate.start]
-            if len(same_start) >= MOST_PREFETCHES or any(
-                one.part == candidate.part for one in plan.prefetches
-            ):
-                return None
             prefetch = Prefetch.of(
                 candidate.part, candidate.prefetch, self._memory, candidate.start
             )
@@ -388,12 +403,21 @@ class _Selection:
             live[begin - start : ticks.stop - start] += candidate.prefetch.size_bytes
             live[ticks.start - start : ticks.stop - start] += scratch - plan.scratch_bytes
             changed |= {c - 1, c} if candidate.early else {c}
-        if live.max() > self._limit_bytes:
+        peak = int(live.max())
+        if peak > self._limit_bytes:
+            self.another_bytes = min(self.another_bytes, peak)
             return None
         stalls = {k: self._stall(k, plans) for k in changed}
         saved = sum(candidate.saved_cycles for _, candidate in candidates)
         more = sum(cycles - self._stalls.get(k, 0) for k, cycles in stalls.items())
         return _Extension(plans, stalls, start, live, saved - more)
+
+    def _takes(self, c: int, candidate: PrefetchCandidate) -> bool:
+        """Return whether the limits of numbers of prefetches permit a candidate of a cascade."""
+        every = self.plans[c].prefetches
+        if any(one.part == candidate.part for one in every):
+            return False
+        return sum(one.start is candidate.start for one in every) < MOST_PREFETCHES
 
     def _stall(self, c: int, plans: Mapping[int, Plan]) -> int:
         """Return the stall cycles that prefetches add to the first call of a cascade.

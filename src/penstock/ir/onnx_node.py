@@ -42,11 +42,15 @@ class OnnxNode(ForeignNode):
                 return whole
         raise self._wrong(attribute, value, "integers")
 
-    def text(self, attribute: str, default: str) -> str:
-        """A string attribute.  Raises ModelError for another type."""
+    def text(self, attribute: str, default: str, words: tuple[str, ...] = ()) -> str:
+        """A string attribute.  Raises ModelError for another type, and UnsupportedError unless it
+        is one of `words`, if there are any."""
         value = self.attributes.get(attribute, default)
         if not isinstance(value, str):
             raise self._wrong(attribute, value, "a string")
+        if words and value not in words:
+            what = f"attribute {attribute} is {value!r:.80}, must be one of {', '.join(words)}"
+            raise self.unsupported(what)
         return value
 
     def texts(self, attribute: str, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -81,6 +81,7 @@ COORDINATES = (
     "pytorch_half_pixel",
     "tf_half_pixel_for_nn",
 )
+POLICIES = ("stretch", "not_larger", "not_smaller")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
 
 
@@ -150,7 +151,7 @@ def resized_axes(node: OnnxNode) -> tuple[ResizedAxis, ...]:
     )
     sizes = node.constant_ints(3) if node.optional(3) is not None else ()
     factors = () if sizes else _factors(node)
-    policy = node.text("keep_aspect_ratio_policy", "stretch")
+    policy = node.text("keep_aspect_ratio_policy", "stretch", POLICIES)
     if sizes and policy != "stretch":
         sizes, factors = (), _of_one_ratio(node, listed, sizes, larger=policy == "not_smaller")
     given = len(sizes or factors)
@@ -245,18 +246,11 @@ def coordinates_of(node: OnnxNode) -> str:
     """The node's coordinate mode.  Raises UnsupportedError for one that crops."""
     if node.name == "Upsample" or node.opset < 11:
         return "asymmetric"
-    found = node.text("coordinate_transformation_mode", "half_pixel")
-    if found not in COORDINATES:
-        raise node.unsupported(
-            f"coordinate_transformation_mode is {found}, must be one of {', '.join(COORDINATES)}"
-        )
-    return found
+    return node.text("coordinate_transformation_mode", "half_pixel", COORDINATES)
 
 
 def rounding_of(node: OnnxNode) -> str:
     """How the node rounds positions to indices."""
     if node.name == "Upsample" or node.opset < 11:
         return "floor"
-    found = node.text("nearest_mode", "round_prefer_floor")
-    require(found in ROUNDINGS, f"nearest_mode is {found!r:.60}, must be one of {list(ROUNDINGS)}")
-    return found
+    return node.text("nearest_mode", "round_prefer_floor", ROUNDINGS)

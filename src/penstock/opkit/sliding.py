@@ -338,9 +338,7 @@ def windows(node: OnnxNode, size: tuple[int, int]) -> tuple[Window, Window]:
     x = node.x.type
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     plain = tuple(Window(size[a], strides[a], dilations[a]) for a in range(2))
-    how = node.text("auto_pad", "NOTSET")
-    if how not in AUTO_PADS:
-        raise node.unsupported(f"auto_pad is {how}, must be one of {', '.join(AUTO_PADS)}")
+    how = node.text("auto_pad", "NOTSET", AUTO_PADS)
     if how == "VALID":
         rows, columns = plain
     elif how == "NOTSET":

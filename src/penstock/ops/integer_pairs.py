@@ -211,4 +211,4 @@ _OF_ONE: Mapping[str, Callable[[RealNodes, Value], Value]] = {
 def _with_attributes(node: OnnxNode) -> IntegerPairs:
     if node.name == "Mod":
         return IntegerPairs(IntegerFunction.REMAINDER) if node.integer("fmod", 0) else MOD
-    return LEFT if node.text("direction", "") == "LEFT" else RIGHT
+    return LEFT if node.text("direction", "", ("LEFT", "RIGHT")) == "LEFT" else RIGHT

@@ -26,6 +26,7 @@ from penstock.ops.transpose import Transpose
 
 ONNX = onnx(PLAIN_MODEL, "LinearAttention")
 ADD, SUB, MUL = PlainAdd(), PlainSub(), PlainMul()
+RULES = ("linear", "gated", "delta", "gated_delta")
 MOST_STEPS = 512
 """Each step becomes nodes of its own."""
 
@@ -33,7 +34,7 @@ MOST_STEPS = 512
 def from_onnx(node: OnnxNode) -> Nodes:
     """LinearAttention: the state, (B, H, K, V), gets an outer product of key and value at each
     step, after it is decayed (gated) and what it yields for the key is taken off (delta)."""
-    new, rule = RealNodes(node), node.text("update_rule", "gated_delta")
+    new, rule = RealNodes(node), node.text("update_rule", "gated_delta", RULES)
     heads, kv_heads = node.integer("q_num_heads"), node.integer("kv_num_heads")
     require(kv_heads > 0 and heads % kv_heads == 0, f"there are {heads} and {kv_heads} heads")
     query, key, value = (

@@ -169,8 +169,7 @@ def _fill(node: ForeignNode) -> int:
 
 def from_onnx(node: OnnxNode) -> Nodes:
     """ONNX Pad; negative pads crop the input first."""
-    x, mode = node.x, node.text("mode", "constant")
-    require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
+    x, mode = node.x, node.text("mode", "constant", _MODES)
     before, after = _onnx_pads(node)
     if mode == "constant" and is_real(node):
         yield from _padded_reals(node, before, after)

@@ -186,9 +186,8 @@ def _foreign_depth(node: ForeignNode) -> Nodes:
 
 
 def from_onnx(node: OnnxNode) -> Nodes:
-    size, mode = node.integer("blocksize"), node.text("mode", "DCR")
+    size, mode = node.integer("blocksize"), node.text("mode", "DCR", ("DCR", "CRD"))
     require(1 <= size < 2**15, f"blocksize is {size}, must be at least 1")
-    require(mode in ("DCR", "CRD"), f"mode is {mode!r:.60}, must be DCR or CRD")
     if node.name == "SpaceToDepth":
         op = SpaceToDepth(size)
         if mode == "CRD":

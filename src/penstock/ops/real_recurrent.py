@@ -158,13 +158,7 @@ def _read(
 ) -> _Layer:
     """Raises UnsupportedError for variants that no kernel computes, ModelError for inconsistent
     operands."""
-    direction = node.text("direction", "forward")
-    backwards = DIRECTIONS.get(direction)
-    require(
-        backwards is not None,
-        f"direction is {direction!r:.60}, must be {', '.join(DIRECTIONS)}",
-    )
-    assert backwards is not None
+    backwards = DIRECTIONS[node.text("direction", "forward", tuple(DIRECTIONS))]
     expected = activations * len(backwards)
     found = node.texts("activations", expected)
     if tuple(map(str.lower, found)) != tuple(map(str.lower, expected)):

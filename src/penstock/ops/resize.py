@@ -502,10 +502,9 @@ def _nearest(extent: int, outputs: int, sampling: Sampling) -> ListedMap:
 
 
 def from_onnx(node: OnnxNode) -> Nodes:
-    x, mode = node.x, node.text("mode", "nearest")
+    x, mode = node.x, node.text("mode", "nearest", _MODES)
     if x.rank != 4:
         raise node.unsupported(f"input has {x.rank} axes, must have 4")
-    require(mode in _MODES, f"mode is {mode!r:.60}, must be one of {', '.join(_MODES)}")
     is_crop = node.text("coordinate_transformation_mode", "half_pixel") == CROP
     if is_real(node) and (mode != "nearest" or is_crop):
         yield from interpolated(node)

@@ -99,13 +99,15 @@ def _gathered(
     return found, new.reshape(weight.value, (*weight.value.shape, 1))
 
 
+_MODES = ("nearest", "linear", "cubic", "bilinear", "bicubic")
+
+
 def _grid_sampled(new: RealNodes) -> Value:
     node, x, grid = new.node, new.input(0), new.input(1)
     batch, _, *extents = x.shape
     _, *outputs, count = grid.shape
     require(count == len(extents), f"positions have {count} coordinates, must be {len(extents)}")
-    mode = node.text("mode", "linear").removeprefix("bi")
-    require(mode in ("nearest", "linear", "cubic"), f"mode is {mode!r:.60}")
+    mode = node.text("mode", "linear", _MODES).removeprefix("bi")
     taps = [
         tuple(_axis_taps(Term(new, _part(new, grid, count - 1 - d)), extent, mode))
         for d, extent in enumerate(extents)
@@ -126,7 +128,7 @@ def _axis_taps(n: Term, extent: int, mode: str) -> Iterator[_Tap]:
     """The taps along an axis at coordinates in [-1, 1]."""
     node = n.nodes.node
     align = bool(node.integer("align_corners"))
-    padding = node.text("padding_mode", "zeros")
+    padding = node.text("padding_mode", "zeros", ("zeros", "border", "reflection"))
     raised = n + 1.0
     x = raised * ((extent - 1) / 2) if align else raised * (extent / 2) - 0.5
     if mode == "nearest":
@@ -198,7 +200,7 @@ def _regions(new: RealNodes) -> Value:
     sizes = (node.integer("output_height", 1), node.integer("output_width", 1))
     half = node.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     scale = node.real("spatial_scale", 1.0)
-    mode = node.text("mode", "avg")
+    mode = node.text("mode", "avg", ("avg", "max"))
     axes = [
         _region_taps(new, rois, k, size * ratio, extent, scale, half)
         for k, size, extent in zip((1, 0), sizes, extents, strict=True)

@@ -208,8 +208,11 @@ def from_onnx(node: OnnxNode) -> Nodes:
     return new.result(y)
 
 
+_REDUCTIONS = tuple(one.name.lower() for one in Reduction)
+
+
 def _scattering(node: OnnxNode) -> ScatterNd:
-    return ScatterNd(Reduction[node.text("reduction", "none").upper()])
+    return ScatterNd(Reduction[node.text("reduction", "none", _REDUCTIONS).upper()])
 
 
 def wrapped(new: RealNodes, indices: Value, extent: int) -> Value:
@@ -310,7 +313,7 @@ def _updated(new: RealNodes, x: Value) -> Value:
     if node.optional(2) is not None:
         first = new.integers(new.plain(2))
         places = new.apply(ADD, new.reshape(first, (shape[0], *(1,) * (len(shape) - 1))), places)
-    if node.text("mode", "linear") == "circular":
+    if node.text("mode", "linear", ("linear", "circular")) == "circular":
         places = wrapped(new, places, shape[axis])
     places = _flat_places(new, shape, axis, places, update.shape)
     return _scattered(new, ScatterNd(), x, places, update)

@@ -427,9 +427,7 @@ def _onnx_spreads(
         len(pads) in (2, 4) and all(abs(pad) < MOST_PAD for pad in pads),
         f"attribute pads is {list(pads)}, must be two numbers for each axis",
     )
-    how, axes = node.text("auto_pad", "NOTSET"), len(pads) // 2
-    if how not in AUTO_PADS:
-        raise node.unsupported(f"auto_pad is {how}, must be one of {', '.join(AUTO_PADS)}")
+    how, axes = node.text("auto_pad", "NOTSET", AUTO_PADS), len(pads) // 2
     wanted = node.integers("output_shape", ())[-2:]
     found: list[Spread] = []
     for a in range(2):

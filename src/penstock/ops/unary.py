@@ -578,7 +578,7 @@ def _of_onnx(node: OnnxNode) -> tuple[Lookup, tuple[float, ...]]:
             alpha = finite_parameter(node, "alpha", 0.01)
             return LeakyRelu(alpha, Numerics.REAL), (alpha,)
         case "Gelu":
-            approximate = node.text("approximate", "none") == "tanh"
+            approximate = node.text("approximate", "none", ("none", "tanh")) == "tanh"
             return Gelu(approximate, Numerics.REAL), (float(approximate),)
         case _:
             return _WITHOUT_PARAMETERS[node.name](Numerics.REAL), ()

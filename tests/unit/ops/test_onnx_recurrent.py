@@ -190,10 +190,15 @@ def test_a_part_of_a_sequence_is_refused() -> None:
     assert "sequence_lens is [4], must be 6" in error.what
 
 
+def test_an_unknown_direction_is_refused() -> None:
+    error = refusal(attribute("direction", "sideways"))
+    assert error.code == "model-020"
+    assert "attribute direction is 'sideways', must be one of forward, reverse" in error.what
+
+
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
-        (attribute("direction", "sideways"), "direction is 'sideways', must be forward, reverse"),
         (attribute("layout", 2), "layout is 2"),
         (extra_output, "there are 4 outputs, must be at most 3"),
         (attribute("hidden_size", 5), "hidden_size is 5, R is for 4 units"),

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from benchmarks.exporters.making import FileName
 from benchmarks.torture.case import Outcome, Verdict
+from penstock.revision import identity
 
 INTRODUCTION = (
     "Architectures that people train for microcontrollers, small, as today's exporters write them: "
@@ -42,6 +43,7 @@ def page(verdicts: Mapping[FileName, Verdict]) -> str:
 
 
 def _versions() -> Iterator[str]:
+    yield f"penstock {identity()}"
     for package in PACKAGES:
         try:
             yield f"{package} {version(package)}"

@@ -35,11 +35,12 @@ tracing back what blocks a tensor, and assigns bank groups to tensors (4.3). It 
 faster inference than earlier partitions, a loss of up to 52 % if the size of groups is limited, and
 differences of up to 50 % between orders. In penstock, `--partition paper --inside trace_back` is
 its strategy. `best` is a search whose result is never worse; it prints a bound on its distance from
-the optimum. The paper's networks and buffer sizes are not published, so we cannot reproduce the
-figure of 87 %. In the tables, the column `seed` is the method that the line names, which is the
-paper's or a simpler one that it compares with, and `penstock` is `best`. All are penstock's own
-implementations; bytes and cycles are those of its cost model, and its reference machine executes
-what it compiles."""
+the optimum. Of what a strategy finds, the schedule of least RAM within 1 % of the fastest is
+compiled, so cycles may differ by that. The paper's networks and buffer sizes are not published, so
+we cannot reproduce the figure of 87 %. In the tables, the column `seed` is the method that the line
+names, which is the paper's or a simpler one that it compares with, and `penstock` is `best`. All
+are penstock's own implementations; bytes and cycles are those of its cost model, and its reference
+machine executes what it compiles."""
 
 
 def no_pnasnet() -> bool:

@@ -66,12 +66,16 @@ class _Tensors:
     buffers: all buffers that hold tensors, by name.
     memories: names of the memories; an index into them denotes a memory.
     _known: the results of `rows`, by name of the tensor.
+    _operands: those of the inputs and of the output of a part, by its name.
     """
 
     writer: Writer
     buffers: Mapping[str, Buffer]
     memories: Sequence[str]
     _known: dict[str, PlacedRows] = field(default_factory=dict[str, PlacedRows])
+    _operands: dict[str, tuple[tuple[PlacedRows | None, ...], PlacedRows]] = field(
+        default_factory=dict[str, tuple[tuple[PlacedRows | None, ...], PlacedRows]]
+    )
 
     def rows(self, value: Value) -> PlacedRows | None:
         """The rows of a tensor, in a band those of the first of several equal bands.
@@ -104,8 +108,11 @@ class _Tensors:
     ) -> PlacedCall:
         """The call of a part of a plan that computes rows [first, end); the others as in
         `PlacedCall`."""
-        inputs, output = tuple(map(self.rows, part.inputs)), self.rows(part.output)
-        assert output is not None
+        if part.name not in self._operands:
+            output = self.rows(part.output)
+            assert output is not None
+            self._operands[part.name] = tuple(map(self.rows, part.inputs)), output
+        inputs, output = self._operands[part.name]
         scratch = scratch if plan.has_scratch(part.kernel) else None
         return PlacedCall(*rows, inputs, output, 0, scratch, prefetched, fills)
 

@@ -178,8 +178,10 @@ class CostAccounting:
         plan: the plan of the cascade.
         following: the plan of the next cascade; None: disregard early prefetches.
         """
-        own = tuple(p.copy for p in plan.prefetches if not p.early)
         later = following.prefetches if following is not None else ()
+        if not plan.prefetches and not later:  # true of most cascades
+            return 0
+        own = tuple(p.copy for p in plan.prefetches if not p.early)
         early = tuple(p.copy for p in later if p.early)
         if not own and not early:
             return 0

@@ -27,6 +27,7 @@ NETWORKS = (
     "zoo:densenet121",
     "zoo:nasnet_mobile",
     "zoo:randwire",
+    "zoo:mobilenet_v2",
 )
 """Of the zoo, and models of others."""
 

@@ -140,7 +140,7 @@ def climb(
             against_goldens,
             model,
             goldens=truth.goldens,
-            kept={one.node.output().name for one in truth.deviating},
+            kept={one.node.y.name for one in truth.deviating},
         )
         yield _reference_rung(against, results, recorded if is_altered else None)
     if hops is not None:

@@ -143,8 +143,10 @@ the last place (ulp) of the real value, `tanh` and ELU within 2 ulp
 (`tests/unit/ops/test_float_functions.py`). A comparison with goldens therefore allows a difference,
 in ulp of the largest element of a vector along the last axis. It contains the errors of both sides:
 one of a function of the C library (at most 1 ulp in glibc, 2 for `tanh`), and the roundings of sums
-and quotients around it. An 8-bit tensor computed from such a tensor may differ by one step. In
-recurrent layers of ONNX, the reference adds the terms of long sums in single precision.
+and quotients around it. Each operator is judged on
+the tensors that the goldens hold, so no tolerance is amplified; where they hold outputs only,
+tolerances are summed along paths, and an 8-bit tensor may differ by one step. In recurrent layers
+of ONNX, the reference adds the terms of long sums in single precision.
 
 | operator | tolerance (ulp) |
 | --- | --- |

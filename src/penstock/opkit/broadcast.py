@@ -126,9 +126,9 @@ def _stretched(extents: tuple[int, ...]) -> tuple[bool, ...]:
     return tuple(extent < max(extents) for extent in extents)
 
 
-def int8_result(inputs: Types, count: int, role: str) -> TensorType:
-    """Output type of an element-wise operator with `count` int8 inputs."""
-    for k, x in enumerate(require_count(inputs, count, role)):
+def int8_result(inputs: Types, role: str) -> TensorType:
+    """Output type of an element-wise operator with two int8 inputs."""
+    for k, x in enumerate(require_count(inputs, 2, role)):
         require_int8(x, f"input {k}")
     return TensorType(result_shape(inputs), DType.INT8)
 

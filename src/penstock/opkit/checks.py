@@ -148,9 +148,9 @@ def resolved_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def constant_axes(node: ForeignNode, k: int, rank: int) -> tuple[int, ...]:
-    """Axes listed by constant input k, in ascending order without duplicates."""
-    return tuple(sorted({resolved_axis(axis, rank) for axis in node.constant_ints(k)}))
+def constant_axes(node: ForeignNode) -> tuple[int, ...]:
+    """Axes of input 0 that constant input 1 lists, in ascending order without duplicates."""
+    return tuple(sorted({resolved_axis(axis, node.x.rank) for axis in node.constant_ints(1)}))
 
 
 def one_axis(node: ForeignNode, k: int, rank: int) -> int:

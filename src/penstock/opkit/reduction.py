@@ -114,7 +114,7 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
     x, y = node.x, node.y
     if x.dtype is not DType.BOOL:
         require_int8(y.type, "output")
-    axes = constant_axes(node, 1, x.rank)
+    axes = constant_axes(node)
     if x.rank > broadcast.RANK:
         x, axes, views = _viewed(node, axes)
         yield from views
@@ -123,7 +123,7 @@ def understood(node: ForeignNode, make: Callable[[Axes], Op]) -> Iterator[Made]:
 
 def onnx_form_of(node: ForeignNode, name: str) -> OnnxNode:
     """A TFLite reduction of real numbers as the ONNX node of that name."""
-    axes = constant_axes(node, 1, node.x.rank)
+    axes = constant_axes(node)
     return onnx_form(node, name, node.x, axes=axes, noop_with_empty_axes=1)
 
 

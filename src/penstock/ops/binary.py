@@ -91,7 +91,7 @@ class _Arithmetic(Elementwise, ABC):
         """Parameters of the kernel besides zero points and bounds."""
 
     def result_type(self, inputs: Types) -> TensorType:
-        return broadcast.int8_result(inputs, 2, self.NOUN)
+        return broadcast.int8_result(inputs, self.NOUN)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = broadcast.centred(site, inputs, out)
@@ -354,7 +354,7 @@ class _Extreme(Elementwise):
     LARGER: ClassVar[bool]
 
     def result_type(self, inputs: Types) -> TensorType:
-        return broadcast.int8_result(inputs, 2, type(self).__name__)
+        return broadcast.int8_result(inputs, type(self).__name__)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = broadcast.parts(site, inputs, out)

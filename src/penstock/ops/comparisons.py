@@ -83,7 +83,7 @@ class Compare(Elementwise):
     RELAY = _RELATIONS
 
     def result_type(self, inputs: Types) -> TensorType:
-        return TensorType(broadcast.int8_result(inputs, 2, "comparison").shape, DType.BOOL)
+        return TensorType(broadcast.int8_result(inputs, "comparison").shape, DType.BOOL)
 
     def evaluate(self, site: Site, inputs: Arrays, out: Region) -> Array:
         a, b = (

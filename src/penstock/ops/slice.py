@@ -215,9 +215,7 @@ def _strided(node: ForeignNode) -> Nodes:
 
 
 def _reverse(node: ForeignNode) -> Made:
-    value = node.x
-    op = backwards(value.shape, *constant_axes(node, 1, value.rank))
-    return Made(op, (value,), node.y)
+    return Made(backwards(node.x.shape, *constant_axes(node)), (node.x,), node.y)
 
 
 def _split_sizes(node: ForeignNode) -> Nodes:

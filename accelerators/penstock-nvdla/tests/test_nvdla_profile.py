@@ -19,7 +19,9 @@ def test_stripes_add_up() -> None:
     """What the schedule counts, rounded call by call, is what the calls need together."""
     chip = load_target("host")
     nvdla = Nvdla().accelerator({}, chip)
-    done = api.compile(Request("zoo:resnet8:resolution=16", chip, sram_bytes=10_240, accelerators=(nvdla,)))
+    done = api.compile(
+        Request("zoo:resnet8:resolution=16", chip, sram_bytes=10_240, accelerators=(nvdla,))
+    )
     offloaded = [layer for layer in done.layers if layer.offloaded]
     assert any(layer.calls > 1 for layer in offloaded)
     for layer in offloaded:

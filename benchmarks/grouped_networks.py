@@ -132,7 +132,7 @@ def models(folder: Path | None) -> tuple[str, ...]:
     """The networks of the zoo, and those of a folder.
 
     >>> len(models(None)), len(models(Path()))
-    (9, 12)
+    (10, 13)
     """
     zoo = tuple(name for name in NETWORKS if name.startswith("zoo:"))
     if folder is None:

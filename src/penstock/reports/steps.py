@@ -304,6 +304,8 @@ def logical_shape(value: Value, producers: Mapping[str, Node]) -> tuple[int, ...
     if blocks is None or node is None:
         return value.shape
     image = node.inputs[0]
+    if image.type.layout is not None:  # an element-wise operator on blocks
+        return logical_shape(image, producers)
     before = producers.get(image.name)
     if before is None or not isinstance(before.op, Pad):
         return image.shape

@@ -177,20 +177,11 @@ def block_dependency(action: Compute, before: Compute) -> int:
     A job (a block, or its share of some input channels) of an operation may start when this number
     of earlier jobs is unfinished. Jobs are counted as blocks of the previous operation, and blocks
     access whole rows, so the result may be less than possible."""
-    op, rows = action.op, range(action.first, action.end)
-    height, *sizes = action.timing.block
-    across = _blocks_across(action, sizes)
-    if op.mixes_channels:
-        across *= -(-op.in_c // input_channels(op.configuration, op.part_kernel, op.in_bytes))
-    last_height, *last_sizes = before.timing.block
-    last_across, count = _blocks_across(before, last_sizes), before.end - before.first
-    last = -(-count // last_height) * last_across - 1  # Index of the last block.
-    span, begin = _written_span(before), _read_begins(action)
+    rows, height = range(action.first, action.end), action.timing.block[0]
+    across, span, begin = _jobs_across(action), _written_span(before), _read_begins(action)
 
-    def written(block: int) -> list[Span]:
-        top = max(block, 0) // last_across * last_height
-        every = range(top, min(top + last_height, count))
-        return [_row_at(before.maps.result, row, span) for row in every if block >= 0]
+    def written(last: int) -> list[Span]:
+        return [_row_at(before.maps.result, row, span) for row in _last_rows(before, last)]
 
     def read(job: int) -> Iterator[Span]:
         block = rows[job // across * height :][:height]
@@ -201,7 +192,7 @@ def block_dependency(action: Compute, before: Compute) -> int:
 
     for outstanding in range(1, MOST_BLOCK_DEPENDENCY + 1):
         for job in range(outstanding):
-            target = written(last - (outstanding - 1 - job))
+            target = written(outstanding - 1 - job)
             if any(_overlap(one, two) for one in read(job) for two in target):
                 return outstanding - 1
     return MOST_BLOCK_DEPENDENCY
@@ -211,12 +202,32 @@ def _read_begins(action: Compute) -> list[int]:
     return [map.lower for map in _read_maps(action, action.first, action.end)]
 
 
-def _blocks_across(action: Compute, sizes: Sequence[int]) -> int:
-    """The number of blocks of an action that compute the same rows.
-
-    sizes: columns and channels of a block."""
-    width, depth = sizes
+def _blocks_across(action: Compute) -> int:
+    """The number of blocks of an action that compute the same rows."""
+    _, width, depth = action.timing.block
     return -(-action.op.out_w // width) * -(-action.part.channels // depth)
+
+
+def _jobs_across(action: Compute) -> int:
+    """The number of jobs of an action that compute the same rows."""
+    op, across = action.op, _blocks_across(action)
+    if op.mixes_channels:
+        across *= -(-op.in_c // input_channels(op.configuration, op.part_kernel, op.in_bytes))
+    return across
+
+
+def _last_rows(before: Compute, last: int) -> range:
+    """The rows that a block of an action writes, relative to its first row; empty if there is no
+    such block.
+
+    last: number of the block, counted from the last one."""
+    height, across, count = (
+        before.timing.block[0],
+        _blocks_across(before),
+        before.end - before.first,
+    )
+    block = -(-count // height) * across - 1 - last
+    return range(max(block, 0) // across * height, count)[:height] if block >= 0 else range(0)
 
 
 def _row_at(placed: MapPlace, row: int, span: tuple[int, int]) -> Span:
@@ -228,22 +239,50 @@ def _row_at(placed: MapPlace, row: int, span: tuple[int, int]) -> Span:
 
 
 MOST_TAPS = 8  # Rows or columns of the part of a window that Vela considers.
+MOST_UNFINISHED = 3  # The greatest value of BLOCKDEP of Ethos-U55 and Ethos-U65.
 
 
 def overtakes(action: Compute, before: Compute) -> bool:
     """Return whether an operation reads what the previous operation may not have written, since
-    Vela derives BLOCKDEP from less than the operation reads: it assumes that the first row of a
-    tile has the lowest address, and considers the first 8 x 8 taps of a window. False for
+    Vela derives BLOCKDEP from other rows than the operation reads: it assumes that the first row of
+    a tile has the lowest address, considers the first 8 x 8 taps of a window, and begins windows as
+    many rows above an output row as there is padding at the right, not at the top. False for
     Ethos-U85, whose BLOCKDEP is that of `block_dependency`."""
     op, other = action.op, before.op
-    is_large = max(op.kernel_h, op.kernel_w) > MOST_TAPS
-    is_seen = action.maps.source[1].pitch > 0 and not is_large
-    if is_seen or op.configuration.memories is not None:
+    if op.configuration.memories is not None:
         return False
+    if action.maps.source[1].pitch > 0 and max(op.kernel_h, op.kernel_w) <= MOST_TAPS:
+        return _reads_elsewhere(action, before)
     lower, upper = op.reads(action.first, action.end)
     read = _rows(action.maps.source, upper - lower, op.in_row_bytes)
     written = _rows(before.maps.result, before.end - before.first, other.out_row_bytes)
     return any(_overlap(one, two) for one in read for two in written)
+
+
+def _reads_elsewhere(action: Compute, before: Compute) -> bool:
+    """Return whether a job reads rows of an unfinished block of which Vela considers none."""
+    op, span = action.op, _written_span(before)
+    rows, height, across = (
+        range(action.first, action.end),
+        action.timing.block[0],
+        _jobs_across(action),
+    )
+    right = op.padding(action.first, action.end)[3]
+    source, *_ = _read_maps(action, action.first, action.end)
+    for job in range(across, MOST_UNFINISHED):  # the first windows begin at the first row
+        block = rows[job // across * height :][:height]
+        if not block:
+            break
+        lower, upper = (row - source.lower for row in op.reads(block[0], block[-1] + 1))
+        assumed = max(0, (block[0] - action.first) * op.stride_h - right)
+        seen = range(assumed, assumed + (height - 1) * op.stride_h + op.reach_h)
+        read = {row: _row_at(source.place, row, source.span) for row in range(lower, upper)}
+        for last in range(MOST_UNFINISHED - job):
+            written = [_row_at(before.maps.result, row, span) for row in _last_rows(before, last)]
+            met = [row for row, one in read.items() if any(_overlap(one, two) for two in written)]
+            if met and not any(row in seen for row in met):
+                return True
+    return False
 
 
 def _rows(placed: MapPlace, rows: int, row_bytes: int) -> list[Span]:

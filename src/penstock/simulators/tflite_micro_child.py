@@ -133,7 +133,7 @@ def without_operators(model_bytes: bytes, removed: Sequence[int], count: int | N
     schema: Schema = importlib.import_module(SCHEMA)
     model: Schema = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model_bytes, 0))
     graph = model.subgraphs[0]
-    outputs = [index for k in removed for index in graph.operators[k].outputs]
+    outputs = dict.fromkeys(index for k in removed for index in graph.operators[k].outputs)
     graph.inputs = [*graph.inputs, *outputs]
     graph.operators = [one for k, one in enumerate(graph.operators[:count]) if k not in removed]
     builder = flatbuffers.Builder(len(model_bytes))

@@ -83,7 +83,7 @@ def _alone(node: ForeignNode, values: Mapping[str, Array]) -> Drawn:
             ),
         ),
         tuple(index[v.name] for v in computed),
-        outputs,
+        tuple(dict.fromkeys(outputs)),  # a damaged file may name one twice
         tuple(values[v.name] for v in computed),
     )
 

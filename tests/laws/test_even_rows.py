@@ -1,10 +1,13 @@
 """Laws of even rows: the checker accepts the placement, its height stays, and no ring is broken up;
 a series that stays uneven had no room, which trying every address proves."""
 
+from unittest import mock
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.memory import even_rows
 from penstock.memory.check import check
 from penstock.memory.even_rows import Series, placed_evenly, ring_rows, with_even_rows
 from penstock.memory.place import place
@@ -58,14 +61,15 @@ def has_room(problem: PlacementProblem, placement: Placement, series: Series) ->
     return False
 
 
-@given(rows_and_others())
+@given(rows_and_others(), st.sampled_from((1, 5, even_rows.MOST_PAIRS)))
 @settings(max_examples=examples(60))
 def test_rows_become_even_where_there_is_room(
-    drawn: tuple[PlacementProblem, tuple[Series, ...]],
+    drawn: tuple[PlacementProblem, tuple[Series, ...]], most_pairs: int
 ) -> None:
     problem, every = drawn
     placed = place(problem)
-    even = with_even_rows(problem, placed, every)
+    with mock.patch.object(even_rows, "MOST_PAIRS", most_pairs):
+        even = with_even_rows(problem, placed, every)
     faults = [fault.reason.value for fault in check(problem, even)]
     assert faults == []
     assert even.height_bytes <= placed.height_bytes

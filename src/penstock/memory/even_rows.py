@@ -24,6 +24,8 @@ from penstock.memory.rows import RowOptions, place_rows
 
 Series = tuple[str, ...]
 """The buffers of a tensor's rows, in order; each holds one row, and all have the same size."""
+MOST_PAIRS = 1 << 20
+"""Pairs of a row and another buffer that are compared at a time: tensors may have many rows."""
 
 
 def ring_rows(offsets: Column, row_bytes: int) -> int | None:
@@ -134,12 +136,24 @@ def _free_base(
     near = (lower < upper[rows].max()) & (lower[rows].min() < upper)
     near[rows] = False
     others = np.flatnonzero(near)
-    row, other = np.nonzero(
-        (lower[others] < upper[rows, None]) & (lower[rows, None] < upper[others])
-    )
-    low = offsets[others[other]] - pitch * row
-    high = low + sizes[others[other]]
-    return _least_outside(low - size + 1, high, alignment, last)
+    taken = np.zeros((2, 0), np.int64)
+    at_once = max(1, MOST_PAIRS // max(1, len(others)))
+    for begin in range(0, len(rows), at_once):
+        some = rows[begin : begin + at_once, None]
+        row, other = np.nonzero((lower[others] < upper[some]) & (lower[some] < upper[others]))
+        low = offsets[others[other]] - pitch * (begin + row)
+        high = low + sizes[others[other]]
+        taken = _union(np.concatenate((taken, (low - size + 1, high)), axis=1))
+    low, high = taken
+    return _least_outside(low, high, alignment, last)
+
+
+def _union(intervals: Column) -> Column:
+    """Return the union of intervals (lower, upper) as disjoint ones in ascending order."""
+    lower, upper = intervals[:, np.argsort(intervals[0], kind="stable")]
+    reached = np.maximum.accumulate(upper)
+    begins = np.append(True, lower[1:] > reached[:-1])[: len(lower)]
+    return np.array((lower[begins], reached[np.append(begins[1:], True)[: len(lower)]]))
 
 
 def _least_outside(lower: Column, upper: Column, alignment: int, last: int) -> int | None:

@@ -22,6 +22,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,  # after free_identities, which leaves views of constants
     slice_parts,
     slice_rows,  # after free_identities, which leaves views
+    fold_constants,  # again: the part that a slice reads may be a constant
     fold_dilation,
     fold_padding,  # after fold_dilation, which leaves borders of images
     fuse_activation,

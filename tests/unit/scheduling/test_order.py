@@ -1,5 +1,6 @@
 """Order: equals brute force on small graphs; large graphs get a proven gap."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -9,11 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import InternalError
-from penstock.scheduling.order.order import Order, OrderOptions, find_order, order_by, pieces
+from penstock.scheduling.order.order import (
+    FreeSequence,
+    Order,
+    OrderOptions,
+    State,
+    StepSearch,
+    find_order,
+    order_by,
+    pieces,
+)
 from penstock.scheduling.order.steps import (
     Heuristic,
     OrderProblem,
     OrderStep,
+    StepTable,
+    bits,
     heuristic_order,
     shared_bytes,
     step_table,
@@ -157,6 +169,61 @@ def test_the_table_counts_what_the_plain_definition_counts(problem: OrderProblem
         assert table.peak(0, table.start_bytes, order)[0] == peak_bytes(problem, order)
 
 
+class PlainlyChecked(StepSearch):
+    """A search that compares each free sequence with all sequences from all ready steps."""
+
+    def _next_free(self, state: State) -> FreeSequence | None:
+        found = super()._next_free(state)
+        peaks = [
+            peak
+            for start in bits(state.ready)
+            for peak in self.peaks(state.done, state.live_bytes, start, state.live_bytes)
+        ]
+        assert bool(found) == any(peak <= state.peak_bytes for peak in peaks)
+        if found:
+            live = state.live_bytes
+            peak, after = self.table.peak(state.done, live, found.steps)
+            assert after == live + found.added_bytes <= live
+            assert peak <= state.peak_bytes
+        return found
+
+    def peaks(self, done: int, live: int, step: int, limit: int) -> Iterator[int]:
+        """Yield the peak of each sequence from `step` that ends with at most `limit` bytes."""
+        during, after = self.table.run(done, live, step)
+        if after <= limit:
+            yield during
+        else:
+            done |= 1 << step
+            for reader in bits(self.table.ready_after(done, step) & self.piece.goal):
+                for peak in self.peaks(done, after, reader, limit):
+                    yield max(during, peak)
+
+
+@given(graphs(max_steps=12))
+@settings(deadline=None, max_examples=60)
+def test_free_sequences_are_found_where_trying_all_steps_finds_one(problem: OrderProblem) -> None:
+    table = step_table(problem)
+    for piece in pieces(table):
+        search = PlainlyChecked(table, piece)
+        assert search.best_first(0, 1000, 500).order is not None
+        search.beam(search.piece.live_bytes + 20, 4)
+
+
+@given(graphs(max_steps=12), st.integers(0, 60))
+@settings(deadline=None, max_examples=60)
+def test_a_beam_that_fails_tells_the_least_limit_of_another_result(
+    problem: OrderProblem, limit: int
+) -> None:
+    table = step_table(problem)
+    search = StepSearch(table, pieces(table)[0])
+    start = max(limit, search.piece.live_bytes)
+    while search.beam(start, 1) is None:
+        exceeding = search.exceeding_bytes
+        assert start < exceeding < math.inf
+        assert all(search.beam(between, 1) is None for between in range(start, int(exceeding)))
+        start = int(exceeding)
+
+
 # By hand: x feeds two branches, a of which the start is wide and the end slim.
 BRANCHES = OrderProblem(
     (
@@ -247,6 +314,21 @@ def test_a_large_irregular_network_gets_a_better_order_and_a_proven_gap() -> Non
     assert is_valid(problem, found)
     assert found.peak_bytes < file_peak(problem)
     assert 0.0 <= found.gap < 0.5
+
+
+def test_a_step_is_tried_again_only_after_steps_that_share_a_tensor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs, run = [0], StepTable.run
+
+    def counted(table: StepTable, done: int, live_bytes: int, step: int) -> tuple[int, int]:
+        runs[0] += 1
+        return run(table, done, live_bytes, step)
+
+    monkeypatch.setattr(StepTable, "run", counted)
+    found = find_order(cells(count=2, branches=24), OrderOptions(max_states=300, beam_width=4))
+    assert found.peak_bytes == 470
+    assert runs[0] < 800_000  # ten times as many if all ready steps are tried after each step
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,15 @@ live bytes during any other step.  The reason is that a step writes the same ten
 runs, but the more steps are completed before, the more tensors it can free or overwrite in place.
 
 *Free sequences* extend this to several steps, each of which reads from the previous one.  A
-sequence ends at the first point with no more live bytes than at its start.
+sequence ends at the first point with no more live bytes than at its start.  A step changes only
+sequences with a step that shares a tensor with it, so each state keeps those of the state before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from penstock.frozen import frozen
@@ -229,13 +231,14 @@ class _Run:
         search: its method `beam` looks for an order of the piece whose peak is at most a limit.
         """
         # The beam search is incomplete: bisection assumes that no order meets a limit at which the
-        # search has failed.
+        # search has failed.  Below the least bytes that exceeded a limit, a higher limit changes
+        # nothing.
         failed = self.bound - 1
         while self.options.beam_width and piece_order.peak - failed > 1:
             limit = (failed + piece_order.peak) // 2
             order = search.beam(limit, self.options.beam_width)
             if order is None:
-                failed = limit
+                failed = int(search.exceeding_bytes) - 1
             else:
                 self._take(piece_order, order)
 
@@ -279,7 +282,19 @@ class Finding:
 
 
 @frozen
-class _State:
+class FreeSequence:
+    """Steps that leave no more live bytes than before them.
+
+    needed_bytes, added_bytes: live bytes that they add at their peak, and at their end (at most 0).
+    """
+
+    steps: tuple[int, ...]
+    needed_bytes: int
+    added_bytes: int
+
+
+@dataclass(slots=True)
+class State:
     """A state of the search: a set of completed steps, with the path that reached it.
 
     parent: the previous state on the path; None at the start.
@@ -287,19 +302,23 @@ class _State:
     done, ready: masks of the completed steps and of the ready steps.
     live_bytes: live bytes in this state.
     peak_bytes: live bytes at the peak of the path.
+    free: the free sequences, by their first steps.
+    unknown: mask of the ready steps for which `free` is not up to date.
     """
 
-    parent: _State | None
-    steps: tuple[int, ...]
+    parent: State | None
+    steps: list[int]
     done: int
+    ready: int
     live_bytes: int
     peak_bytes: int
-    ready: int
+    free: dict[int, FreeSequence]
+    unknown: int
 
     def order(self) -> tuple[int, ...]:
         """Return the indices of the steps from the start to this state."""
-        parts: list[tuple[int, ...]] = []
-        state: _State | None = self
+        parts: list[list[int]] = []
+        state: State | None = self
         while state is not None:
             parts.append(state.steps)
             state = state.parent
@@ -311,11 +330,19 @@ class StepSearch:
 
     A piece (`Piece`) consists of steps that are consecutive in every execution order of a problem.
     The states of the search are sets of completed steps.
+    exceeding_bytes: least live bytes that exceeded the limit of the last beam search.
     """
 
     def __init__(self, table: StepTable, piece: Piece) -> None:
         self.table, self.piece = table, piece
         self.states = 0
+        self.exceeding_bytes: float = math.inf
+        # for each step: the step and all that run before it; the readers of each tensor of it
+        self._up_to = [row.ancestors | 1 << i for i, row in enumerate(table.rows)]
+        self._sharing = [
+            (*(read.others for read in row.reads if read.others), *(1 << i for i in row.after))
+            for row in table.rows
+        ]
 
     def best_first(self, floor_bytes: int, ceiling_bytes: int, max_states: int) -> Finding:
         """Search for the order of the piece's steps with the lowest peak of live bytes.
@@ -352,11 +379,13 @@ class StepSearch:
         search finds no such order, although one may exist.
         width: number of states kept for each number of completed steps.
         """
+        self.exceeding_bytes = math.inf
         start = self._start(limit_bytes)
         if start.peak_bytes > limit_bytes:
+            self.exceeding_bytes = start.peak_bytes
             return None
         tried: dict[int, int] = {}
-        levels: dict[int, dict[int, _State]] = {start.done.bit_count(): {start.done: start}}
+        levels: dict[int, dict[int, State]] = {start.done.bit_count(): {start.done: start}}
         while levels:
             level = levels.pop(min(levels))
             for state in sorted(level.values(), key=lambda s: (s.live_bytes, s.done))[:width]:
@@ -366,18 +395,20 @@ class StepSearch:
                     levels.setdefault(child.done.bit_count(), {}).setdefault(child.done, child)
         return None
 
-    def _start(self, floor: int) -> _State:
+    def _start(self, floor: int) -> State:
         piece, rows = self.piece, self.table.rows
         wanted = piece.goal & ~piece.done
         ready = sum(1 << i for i in bits(wanted) if not rows[i].before & ~piece.done)
         peak = max(floor, piece.live_bytes)
-        return self._after_free_steps(None, (), piece.done, piece.live_bytes, peak, ready)
+        state = State(None, [], piece.done, ready, piece.live_bytes, peak, {}, ready)
+        self._run_free_steps(state)
+        return state
 
-    def _children(self, state: _State, limit: int, tried: dict[int, int]) -> Iterator[_State]:
+    def _children(self, state: State, limit: int, tried: dict[int, int]) -> Iterator[State]:
         """Yield the successors of `state` that are reached with a peak of at most `limit` bytes.
 
         A successor is reached by one ready step, after which free steps may follow: steps that it
-        is optimal to run next (`_after_free_steps`).  A ready step is
+        is optimal to run next (`_run_free_steps`).  A ready step is
         skipped if an earlier path has completed the same steps with the same or a lower peak.
         tried: lowest peak in bytes of the paths found so far, up to and including the ready step,
             by mask of the steps completed then.  This function updates the map.
@@ -386,81 +417,91 @@ class StepSearch:
             during, live = self.table.run(state.done, state.live_bytes, step)
             done = state.done | 1 << step
             peak = max(state.peak_bytes, during)
-            if peak > limit or tried.get(done, peak + 1) <= peak:
-                continue
-            tried[done] = peak
-            ready = self._ready(state.ready, done, step)
-            yield self._after_free_steps(state, (step,), done, live, peak, ready)
+            if peak > limit:
+                self.exceeding_bytes = min(self.exceeding_bytes, peak)
+            elif tried.get(done, peak + 1) > peak:
+                tried[done] = peak
+                child = replace(state, parent=state, steps=[], peak_bytes=peak)
+                child.free = dict(state.free)
+                self._run(child, (step,), live)
+                self._run_free_steps(child)
+                yield child
 
-    def _ready(self, ready: int, done: int, step: int) -> int:
-        return (ready ^ 1 << step) | self.table.ready_after(done, step) & self.piece.goal
+    def _run_free_steps(self, state: State) -> None:
+        """Run free sequences, which it is optimal to run next, as long as there are any.
 
-    def _after_free_steps(
-        self,
-        parent: _State | None,
-        steps: tuple[int, ...],
-        done: int,
-        live: int,
-        peak: int,
-        ready: int,
-    ) -> _State:
-        """Run the steps that `_free_steps` returns until it returns none; return the new state.
-
-        `_free_steps` returns steps that leave no more live bytes than before and do not raise the
-        peak, so to run them next is optimal.
-        parent: the previous state; None at the start.
-        steps: indices of the steps that have run since `parent`.
-        done, live, peak, ready: the situation after `steps`: mask of the completed steps, live
-            bytes, live bytes at the peak so far, mask of the ready steps.
+        A free sequence leaves no more live bytes than before it.  It runs if it does not raise the
+        peak.  Of several sequences, that with the lowest first step runs first.
+        state: updated.
         """
-        path = list(steps)
-        while free := self._free_steps(done, live, peak, ready):
-            for step in free:
-                _, live = self.table.run(done, live, step)
-                done |= 1 << step
-                ready = self._ready(ready, done, step)
-            path += free
-        return _State(parent, tuple(path), done, live, peak, ready)
+        while free := self._next_free(state):
+            self._run(state, free.steps, state.live_bytes + free.added_bytes)
 
-    def _free_steps(self, done: int, live: int, limit: int, ready: int) -> list[int]:
-        """Return a sequence of steps that it is optimal to run next; empty if none is known.
+    def _next_free(self, state: State) -> FreeSequence | None:
+        """Return a free sequence that does not raise the peak; None if there is none.
 
-        After the sequence, no more bytes are live than before it, and `limit` is never exceeded.
-        The sequence is a single ready step (a free step), or begins with a ready step, after which
-        each step reads an output of the previous one (a free sequence).
-        done, live, ready: mask of the completed steps, live bytes, mask of the ready steps.
-        limit: maximum live bytes while a step runs.
+        state: its free sequences are brought up to date as far as they are tried.
         """
-        for step in bits(ready):
-            during, after = self.table.run(done, live, step)
-            if during > limit:
-                continue
-            if after <= live:
-                return [step]
-            if sequence := self._free_sequence(done, live, limit, step, after):
-                return sequence
-        return []
+        for start in sorted({*state.free, *bits(state.unknown)}):
+            if state.unknown >> start & 1:
+                state.unknown ^= 1 << start
+                state.free.pop(start, None)
+                if sequence := self._free_sequence(state.done, start):
+                    state.free[start] = sequence
+            if sequence := state.free.get(start):
+                peak = state.live_bytes + sequence.needed_bytes
+                if peak <= state.peak_bytes:
+                    return sequence
+                self.exceeding_bytes = min(self.exceeding_bytes, peak)
+        return None
 
-    def _free_sequence(self, done: int, live: int, limit: int, step: int, after: int) -> list[int]:
-        """Return a free sequence that starts with `step`; empty if none is found.
+    def _run(self, state: State, steps: Iterable[int], live_bytes: int) -> None:
+        """Run steps that do not raise the peak of `state`, which is updated.
 
-        To run a free sequence next is optimal: it leaves no more live bytes than before, although
-        `step` alone leaves more.  Each step after the first reads an output of the previous one.
-        Of several such steps, only the one that leaves the fewest live bytes is tried.
-        done: mask of the steps completed before `step`.
-        live, after: live bytes before `step`, and after it.
-        limit: maximum live bytes while a step runs.
+        live_bytes: live bytes after the steps.
         """
-        sequence = [step]
-        while after > live:
-            done |= 1 << step
-            fitting: list[tuple[int, int]] = []
-            for follower in bits(self.table.ready_after(done, step) & self.piece.goal):
-                during, then = self.table.run(done, after, follower)
-                if during <= limit:
-                    fitting.append((then, follower))
-            if not fitting:
-                return []
-            after, step = min(fitting)
-            sequence.append(step)
-        return sequence
+        state.live_bytes = live_bytes
+        for step in steps:
+            bit = 1 << step
+            state.done |= bit
+            state.ready ^= bit | self.table.ready_after(state.done, step) & self.piece.goal
+            state.free.pop(step, None)
+            state.unknown = state.unknown & ~bit | self._changed(state, step)
+        state.steps += steps
+
+    def _changed(self, state: State, step: int) -> int:
+        """Return the mask of the ready steps whose free sequences `step` may have changed.
+
+        Those are the sequences that can contain a reader of an output of `step`, or all remaining
+        readers of an input.  A sequence can contain a step only if no ready step but its first one
+        runs before that step in every order.
+        state: the state after `step`.
+        """
+        changed = 0
+        for readers in self._sharing[step]:
+            starts = 0
+            for reader in bits(readers & ~state.done):
+                starts |= self._up_to[reader] & state.ready
+                if starts & starts - 1:
+                    break
+            else:
+                changed |= starts
+        return changed
+
+    def _free_sequence(self, done: int, start: int) -> FreeSequence | None:
+        """Return the free sequence from a ready step that needs the fewest bytes; None if none.
+
+        Each step after the first reads an output of the previous one.
+        done: mask of the steps completed before `start`.
+        """
+        heap: list[tuple[int, int, tuple[int, ...], int, int]] = [(0, 0, (), done, 1 << start)]
+        while heap:
+            peak, live, steps, done, followers = heappop(heap)
+            if steps and live <= 0:
+                return FreeSequence(steps, peak, live)
+            for step in bits(followers):
+                during, after = self.table.run(done, live, step)
+                then = done | 1 << step
+                readers = self.table.ready_after(then, step) & self.piece.goal
+                heappush(heap, (max(peak, during), after, (*steps, step), then, readers))
+        return None

@@ -206,6 +206,7 @@ class StepRow:
         are network outputs.
     reads: the inputs of the step, without tensors that are kept to the end of the run.
     pairs: pairs of an input and an output that may share memory.
+    has_one_output: whether the step writes one tensor.
     must_bytes: lower bound, over all orders, of the live bytes while the step runs.
     """
 
@@ -217,6 +218,7 @@ class StepRow:
     lasting_bytes: int
     reads: tuple[StepRead, ...]
     pairs: tuple[InPlacePair, ...]
+    has_one_output: bool
     must_bytes: int
 
 
@@ -277,8 +279,8 @@ class StepTable:
 
     def _shared(self, done: int, row: StepRow) -> int:
         pairs = [pair for pair in row.pairs if not pair.others & ~done]
-        if len(pairs) <= 1:
-            return pairs[0].saved_bytes if pairs else 0
+        if row.has_one_output:
+            return max((pair.saved_bytes for pair in pairs), default=0)
         return shared_bytes(tuple((p.read, p.written, p.saved_bytes) for p in pairs))
 
 
@@ -371,6 +373,7 @@ class _Reachability:
             lasting_bytes=sum(sizes[n] for n in lasting),
             reads=tuple(StepRead(self.read_by[n] & ~(1 << i), sizes[n]) for n in dying),
             pairs=tuple(pairs),
+            has_one_output=len(writes) == 1,
             must_bytes=self._must(i, pairs),
         )
 

@@ -128,14 +128,17 @@ def _lay(
 
     following: for each shape, the next row of its series; -1 if there is none.
     others_high: whether shapes that are no rows of a series lie as high as possible, else as low.
-    enough: a number of runs that is of no use; shapes are not placed beyond it.
+    enough: a number of runs that is of no use; shapes are not placed if there cannot be fewer.
 
     Returns the bases, and the number of runs; at least `enough` if a shape does not fit.
     """
     rows, every = tables.rows, tables.shapes
     bases, expected = np.full(len(order), -1), np.full(len(order), -1)
     live = np.empty((5, rows.shape[1]), np.int64)
-    count, runs, now = 0, 0, rows[ROW_LOWER].min()
+    count, now = 0, rows[ROW_LOWER].min()
+    runs = len(order) - (following >= 0).sum()  # no shape but a following one continues a run
+    if runs >= enough:
+        return bases, enough
     for shape in order:
         first, last = every[SHAPE_FIRST, shape], every[SHAPE_LAST, shape]
         born = rows[ROW_LOWER, first:last].min()
@@ -146,7 +149,7 @@ def _lay(
         if base < 0 or not _fits(tables, shape, base, ceiling, live[:, :count]):
             high = others_high and not is_row
             base = _start(tables, shape, following, ceiling, high, live[:, :count])
-            runs += 1
+            runs += expected[shape] >= 0
         if base < 0 or runs >= enough:
             return bases, enough
         bases[shape] = base

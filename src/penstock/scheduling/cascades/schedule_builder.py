@@ -20,7 +20,7 @@ from dataclasses import field, replace
 from itertools import accumulate, chain, pairwise
 
 from penstock.frozen import frozen
-from penstock.ir.op import ConstantPrefetch
+from penstock.ir.op import ConstantPrefetch, Kernel
 from penstock.optional import attempt_all
 from penstock.pareto import Group, frontier_of_groups, noticeably_faster, thinned
 from penstock.scheduling.cascades.proposals import Proposal
@@ -163,12 +163,14 @@ class PrefetchCandidate:
     """A prefetch that a part of a cascade could use.
 
     part: index of the part in `Parts.parts`.
+    kernel: the kernel that reads the copy.
     prefetch: the bytes copied, and the commands for the copy.
     start: the cascade in which the copy starts.
     saved_cycles: cycles by which the part's calls become faster; stalls are not subtracted.
     """
 
     part: int
+    kernel: Kernel
     prefetch: ConstantPrefetch
     start: PrefetchStart
     saved_cycles: int
@@ -258,7 +260,7 @@ class PrefetchCandidates:
                 other = part.with_kernel(kernel)
                 saved = cost.cycles - self.accounting.model.cycles(other, heights)
                 for start in possible:
-                    yield PrefetchCandidate(k, kernel.prefetch, start, saved)
+                    yield PrefetchCandidate(k, kernel, kernel.prefetch, start, saved)
 
     def _engine(self, cascade: ExpandedCascade) -> str:
         """Return the name of the engine that runs a cascade's first call."""
@@ -292,36 +294,42 @@ def with_accelerator_prefetches(
     )
     further, between = list(limits), MOST_LIMITS
     limit: float = further.pop(0)
+    anothers = dict.fromkeys((False, True) if makers else (True,), 0.0)
     while True:
-        another = math.inf
-        for paired in (False, True):
+        for paired, least in anothers.items():
+            if limit < least:
+                continue  # the selection is the one within the limit before
             selection = _Selection(accounting, schedule, cascades, live, limit)
             for with_makers in (paired, True):
                 for c, candidate in found:
                     maker = makers.get(c) if with_makers and candidate.early else None
                     selection.try_candidate(c, candidate, maker)
-            peak = int(selection.live.max())
-            prefetched = replace(schedule, plans=tuple(selection.plans), peak_bytes=peak)
-            yield PrefetchedSchedule(prefetched, schedule.cost.cycles - selection.saved_cycles)
-            another = min(another, selection.another_bytes)
+            yield selection.prefetched
+            anothers[paired] = selection.another_bytes
         if not further:
             return
+        another = min(anothers.values())
         if between and another < further[0]:
             limit, between = another, between - 1
         else:
             limit = further.pop(0)
 
 
+_Chosen = tuple[PrefetchCandidate, ...]
+"""The prefetches of a cascade."""
+
+
 @frozen
 class _Extension:
     """What replaces parts of a selection if it has more prefetches.
 
-    plans, stalls: new plans, and new stall cycles of first calls, by the index of the cascade.
+    chosen, scratch_bytes, stalls: new values of a selection, by the index of the cascade.
     begin, live: new live bytes from tick `begin` on.
     saved_cycles: cycles that are saved in addition.
     """
 
-    plans: Mapping[int, Plan]
+    chosen: Mapping[int, _Chosen]
+    scratch_bytes: Mapping[int, int]
     stalls: Mapping[int, int]
     begin: int
     live: Numbers
@@ -332,10 +340,15 @@ class _Selection:
     """The prefetches selected so far, within a limit of live bytes.
 
     live: live bytes in the default memory region, by tick; call k of the schedule is tick k + 1.
-    plans: the schedule's plans with the selected prefetches.
     saved_cycles: cycles saved so far, minus stall cycles.
     another_bytes: the least limit that would have admitted a candidate that exceeds this one;
         infinite if none does.
+    _chosen, _scratch_bytes, _stalls: of each cascade: its prefetches, the size of its scratch
+        memory, and the stall cycles of its first call.
+    _served: the parts that have a prefetch.
+    _rejected: of candidates that were tried in vain, by the identities of candidate and maker, the
+        number of parts that had been served before.
+    _changed: the number of parts that had been served when a cascade changed.
     """
 
     def __init__(
@@ -346,13 +359,32 @@ class _Selection:
         live: Numbers,
         limit_bytes: float,
     ) -> None:
-        self._accounting, self._memory = accounting, schedule.memory
+        self._accounting, self._schedule = accounting, schedule
         self._parts, self._cascades = schedule.parts.parts, cascades
+        self._ticks = [(cascade.tick, cascade.end) for cascade in cascades]
         self.live, self._limit_bytes = live.copy(), limit_bytes
         self.another_bytes = math.inf
-        self.plans = list(schedule.plans)
-        self._stalls = dict[int, int]()
+        self._chosen: list[_Chosen] = [()] * len(cascades)
+        self._scratch_bytes = [plan.scratch_bytes for plan in schedule.plans]
+        self._stalls, self._changed = [0] * len(cascades), [0] * len(cascades)
+        self._served = set[int]()
+        self._rejected = dict[tuple[int, int], int]()
         self.saved_cycles = 0
+
+    @property
+    def prefetched(self) -> PrefetchedSchedule:
+        """The schedule with the selected prefetches."""
+        schedule, plans = self._schedule, list[Plan]()
+        for plan, chosen, scratch in zip(
+            schedule.plans, self._chosen, self._scratch_bytes, strict=True
+        ):
+            prefetches = (
+                Prefetch.of(one.part, one.prefetch, schedule.memory, one.start) for one in chosen
+            )
+            more = replace(plan, prefetches=tuple(prefetches), scratch_bytes=scratch)
+            plans.append(more if chosen else plan)
+        found = replace(schedule, plans=tuple(plans), peak_bytes=int(self.live.max()))
+        return PrefetchedSchedule(found, schedule.cost.cycles - self.saved_cycles)
 
     def try_candidate(
         self, c: int, candidate: PrefetchCandidate, maker: PrefetchCandidate | None = None
@@ -369,17 +401,27 @@ class _Selection:
             is one.  Both are selected if that saves more: the call then reads its own constants
             from a copy, too, so it leaves the memory of constants to the copy that it makes.
         """
+        if candidate.part in self._served:
+            return
+        key = id(candidate), id(maker)
+        if max(self._changed[max(0, c - 2) : c + 2]) <= self._rejected.get(key, -1):
+            return  # nothing that matters has changed since
         tried = [self._extended([(c, candidate)])]
         if maker is not None:
             tried.append(self._extended([(c - 1, maker), (c, candidate)]))
         best = max(filter(None, tried), key=lambda one: one.saved_cycles, default=None)
         if best is None or best.saved_cycles <= 0:
+            self._rejected[key] = len(self._served)
             return
         self.saved_cycles += best.saved_cycles
         self.live[best.begin : best.begin + len(best.live)] = best.live
-        for k, plan in best.plans.items():
-            self.plans[k] = plan
-        self._stalls.update(best.stalls)
+        for k, chosen in best.chosen.items():
+            self._chosen[k], self._scratch_bytes[k] = chosen, best.scratch_bytes[k]
+            self._served.add(chosen[-1].part)
+        for k, stall in best.stalls.items():
+            self._stalls[k] = stall
+        for k in range(max(0, min(best.chosen) - 1), c + 1):
+            self._changed[k] = len(self._served)
 
     def _extended(self, candidates: Sequence[tuple[int, PrefetchCandidate]]) -> _Extension | None:
         """Return the selection with more candidates, or None if they break a limit.
@@ -389,64 +431,62 @@ class _Selection:
         if not all(self._takes(c, candidate) for c, candidate in candidates):
             return None
         first, last = candidates[0][0], candidates[-1][0]
-        start = _ticks(self._cascades[max(0, first - 1)]).start
-        live = self.live[start : _ticks(self._cascades[last]).stop].copy()
-        plans, changed = dict[int, Plan](), set[int]()
+        start = self._ticks[max(0, first - 1)][0]
+        live = self.live[start : self._ticks[last][1]].copy()
+        chosen, scratch, changed = dict[int, _Chosen](), dict[int, int](), set[int]()
         for c, candidate in candidates:
-            plan = self.plans[c]
-            prefetch = Prefetch.of(
-                candidate.part, candidate.prefetch, self._memory, candidate.start
-            )
-            prefetches = (*plan.prefetches, prefetch)
-            scratch = self._scratch_bytes(plan, prefetches)
-            plans[c] = replace(plan, prefetches=prefetches, scratch_bytes=scratch)
-            ticks = _ticks(self._cascades[c])
-            begin = _ticks(self._cascades[c - 1]).start if candidate.early else ticks.start
-            live[begin - start : ticks.stop - start] += candidate.prefetch.size_bytes
-            live[ticks.start - start : ticks.stop - start] += scratch - plan.scratch_bytes
-            changed |= {c - 1, c} if candidate.early else {c}
+            chosen[c] = (*self._chosen[c], candidate)
+            scratch[c] = self._needed_scratch(c, chosen[c])
+            begin, end = self._ticks[c]
+            live[begin - start : end - start] += scratch[c] - self._scratch_bytes[c]
+            if candidate.early:
+                begin = self._ticks[c - 1][0]
+                changed.add(c - 1)
+            live[begin - start : end - start] += candidate.prefetch.size_bytes
+            changed.add(c)
         peak = int(live.max())
         if peak > self._limit_bytes:
             self.another_bytes = min(self.another_bytes, peak)
             return None
-        stalls = {k: self._stall(k, plans) for k in changed}
+        stalls = {k: self._stall(k, chosen, scratch) for k in changed}
         saved = sum(candidate.saved_cycles for _, candidate in candidates)
-        more = sum(cycles - self._stalls.get(k, 0) for k, cycles in stalls.items())
-        return _Extension(plans, stalls, start, live, saved - more)
+        more = sum(cycles - self._stalls[k] for k, cycles in stalls.items())
+        return _Extension(chosen, scratch, stalls, start, live, saved - more)
 
     def _takes(self, c: int, candidate: PrefetchCandidate) -> bool:
         """Return whether the limits of numbers of prefetches permit a candidate of a cascade."""
-        every = self.plans[c].prefetches
-        if any(one.part == candidate.part for one in every):
+        if candidate.part in self._served:
             return False
-        return sum(one.start is candidate.start for one in every) < MOST_PREFETCHES
+        return sum(one.start is candidate.start for one in self._chosen[c]) < MOST_PREFETCHES
 
-    def _stall(self, c: int, plans: Mapping[int, Plan]) -> int:
+    def _stall(self, c: int, chosen: Mapping[int, _Chosen], scratch: Mapping[int, int]) -> int:
         """Return the stall cycles that prefetches add to the first call of a cascade.
 
         c: index of the cascade.
-        plans: plans that replace those of the selection, by the index of their cascade.
+        chosen, scratch: what replaces the prefetches and the scratch bytes of the selection, by the
+            index of their cascade.
         """
-        following = plans.get(c + 1, self.plans[c + 1]) if c + 1 < len(self.plans) else None
-        plan = plans.get(c, self.plans[c])
-        return self._accounting.stall_cycles(self._cascades[c], plan, following)
+        mine, later = chosen.get(c, self._chosen[c]), chosen.get(c + 1)
+        if later is None:
+            later = self._chosen[c + 1] if c + 1 < len(self._chosen) else ()
+        own = [one.prefetch for one in mine if not one.early]
+        early = [one.prefetch for one in later if one.early]
+        k = self._cascades[c].first_part
+        kernel = self._kernels(mine, scratch.get(c, self._scratch_bytes[c]), (k,))[0]
+        return self._accounting.stall_cycles_of(self._cascades[c], kernel, own, early)
 
-    def _scratch_bytes(self, plan: Plan, extended: Sequence[Prefetch]) -> int:
+    def _needed_scratch(self, c: int, chosen: _Chosen) -> int:
         """Return the scratch bytes that a cascade needs after one more prefetch has been added.
 
         The kernel that reads the copy may need more or less scratch memory than the kernel that it
         replaces.  Parts without prefetches run the same kernels as before.
-        plan: the cascade's plan without the new prefetch.
-        extended: its prefetches with the new one.
+        chosen: its prefetches with the new one.
         """
-        prefetches = {one.part: one.copy for one in extended}
-        return max(
-            self._parts[k].kernel_for(prefetches[k]).scratch_bytes
-            if k in prefetches
-            else plan.kernel(k, self._parts[k]).scratch_bytes
-            for k in plan.parts
-        )
+        parts = self._cascades[c].plan.parts
+        kernels = self._kernels(chosen, self._scratch_bytes[c], parts)
+        return max(kernel.scratch_bytes for kernel in kernels)
 
-
-def _ticks(cascade: ExpandedCascade) -> slice:
-    return slice(cascade.tick, cascade.end)
+    def _kernels(self, chosen: _Chosen, scratch: int, parts: Sequence[int]) -> Sequence[Kernel]:
+        """Return the kernels that parts run with prefetches and scratch bytes of their cascade."""
+        reading = {one.part: one.kernel for one in chosen}
+        return [reading.get(k) or self._parts[k].kernel_within(scratch) for k in parts]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,21 +42,21 @@ class PartCalls:
     output: str
 
 
-@frozen
-class FirstCall:
+class FirstCall(NamedTuple):
     """The first call of a cascade, with everything that determines its stall cycles.
 
     part, kernel: as in `PartCalls`.
     rows: number of output rows that the call computes.
-    own: prefetches that run during the call and serve its own cascade.
-    early: prefetches that run during the call and serve the next cascade.
+    fillings: the copies that run during the call.
+    own_cycles, early_cycles: the cycles of those that serve its own cascade, and the next one.
     """
 
     part: str
     kernel: int
     rows: int
-    own: tuple[ConstantPrefetch, ...]
-    early: tuple[ConstantPrefetch, ...]
+    fillings: tuple[Filling, ...]
+    own_cycles: float
+    early_cycles: float
 
 
 @frozen
@@ -143,9 +144,9 @@ class CostAccounting:
 
     def first_call_cycles(self, cascade: ExpandedCascade) -> int:
         """Return the cycles of a cascade's first call, without stalls caused by prefetches."""
-        (first, end), k = cascade.calls[0, 1:3].tolist(), cascade.first_part
+        k = cascade.first_part
         part = cascade.plan.with_selected_kernel(k, self.parts.parts[k])
-        return self.model.cycles(part, [end - first])
+        return self.model.cycles(part, [cascade.first_rows])
 
     def with_prefetch_costs(
         self, cascades: Sequence[ExpandedCascade], plans: Sequence[Plan]
@@ -181,14 +182,34 @@ class CostAccounting:
         later = following.prefetches if following is not None else ()
         if not plan.prefetches and not later:  # true of most cascades
             return 0
-        own = tuple(p.copy for p in plan.prefetches if not p.early)
-        early = tuple(p.copy for p in later if p.early)
+        k = cascade.first_part
+        own = [p.copy for p in plan.prefetches if not p.early]
+        early = [p.copy for p in later if p.early]
+        return self.stall_cycles_of(cascade, plan.kernel(k, self.parts.parts[k]), own, early)
+
+    def stall_cycles_of(
+        self,
+        cascade: ExpandedCascade,
+        kernel: Kernel,
+        own: Sequence[ConstantPrefetch],
+        early: Sequence[ConstantPrefetch],
+    ) -> int:
+        """Return the stall cycles that copies add to a cascade's first call.
+
+        kernel: what the call runs.
+        own, early: the copies that run during the call, for its own cascade and for the next one.
+        """
         if not own and not early:
             return 0
-        (first, end), k = cascade.calls[0, 1:3].tolist(), cascade.first_part
-        part = self.parts.parts[k]
-        kernel = plan.kernel(k, part)
-        call = FirstCall(part.name, _kernel_number(part, kernel), end - first, own, early)
+        part = self.parts.parts[cascade.first_part]
+        call = FirstCall(
+            part.name,
+            _kernel_number(part, kernel),
+            cascade.first_rows,
+            tuple(Filling(one.size_bytes, one is kernel.prefetch) for one in (*own, *early)),
+            sum(one.cycles for one in own),
+            sum(one.cycles for one in early),
+        )
         if call not in self._stalls:
             self._stalls[call] = self._stall_of_call(part.with_kernel(kernel), call)
         return self._stalls[call]
@@ -197,19 +218,14 @@ class CostAccounting:
         """Return the cycles that prefetches add to a call.
 
         If the kernel has a cost function for calls with copies (`Kernel.filled`), this function
-        determines the result.  Otherwise, the call waits for the prefetches of its own cascade
-        (`call.own`).  Prefetches of the next cascade (`call.early`) overlap with the call and add
-        only the cycles by which they outlast it.
+        determines the result.  Otherwise, the call waits for the prefetches of its own cascade.
+        Prefetches of the next cascade overlap with the call and add only the cycles by which they
+        outlast it.
         """
         cycles = self.model.cycles(part, [call.rows])
         if part.kernel.filled is None:
-            exposed = max(0.0, sum(prefetch.cycles for prefetch in call.early) - cycles)
-            return round(sum(prefetch.cycles for prefetch in call.own) + exposed)
-        fillings = tuple(
-            Filling(prefetch.size_bytes, prefetch is part.kernel.prefetch)
-            for prefetch in (*call.own, *call.early)
-        )
-        return round(part.kernel.filled(call.rows, fillings).cycles) - cycles
+            return round(call.own_cycles + max(0.0, call.early_cycles - cycles))
+        return round(part.kernel.filled(call.rows, call.fillings).cycles) - cycles
 
     def _cost(
         self,

@@ -65,10 +65,15 @@ class ExpandedCascade:
         """The tick (unit of time, one per call) after the last call."""
         return self.tick + len(self.calls)
 
-    @property
+    @cached_property
     def first_part(self) -> int:
         """The part that the first call computes, as an index in `Parts.parts`."""
         return self.plan.parts[int(self.calls[0, 0]) - self.lower]
+
+    @cached_property
+    def first_rows(self) -> int:
+        """The number of rows that the first call computes."""
+        return int(self.calls[0, 2] - self.calls[0, 1])
 
     @cached_property
     def stripes(self) -> tuple[Stripes, ...]:

@@ -18,6 +18,7 @@ The same is tried with time reversed, for tensors near the end that leave no cho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -53,10 +54,13 @@ GROWTH = 64
 """Each height exceeds the previous one by the fraction 1/`GROWTH` of the lower bound."""
 
 
-def placed_in_runs(problem: PlacementProblem, every: Sequence[Series]) -> Iterator[Placement]:
+def placed_in_runs(
+    problem: PlacementProblem, every: Sequence[Series], useful_bytes: float = math.inf
+) -> Iterator[Placement]:
     """Yield placements under ascending limits of height, each with fewer runs than the one before.
 
     every: the rows of tensors, in order; all rows of a series have the same size.
+    useful_bytes: the limits are lower than this.
     """
     if not problem.buffers:
         return
@@ -75,6 +79,8 @@ def placed_in_runs(problem: PlacementProblem, every: Sequence[Series]) -> Iterat
     bound, fewest = peak_live_bytes(problem), len(names) + 1
     for k in range(MOST_CEILINGS):
         ceiling = round_up(bound + bound * k // GROWTH, int(np.lcm.reduce(alignments)))
+        if ceiling >= useful_bytes:
+            return
         for others_high in (False, True):
             bases, runs = _lay(tables, forward, following, ceiling, others_high, fewest)
             mirrored, other = _lay(reversed_tables, backward, preceding, ceiling, others_high, runs)

@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import chain, tee
+from itertools import chain, repeat, tee
 from operator import is_
 
 from penstock.brief import Brief
@@ -264,7 +264,10 @@ def _useful_bytes(schedule: Schedule, placed: Sequence[PlacedPoint], target: Tar
     """Return the bytes from which on a placement of a schedule is of no use.
 
     A point that needs no more is noticeably faster than the schedule with contiguous rows, which
-    are never noticeably slower than rows at addresses."""
+    are never noticeably slower than rows at addresses.  Infinite if the default region does not
+    count."""
+    if not target.memory_for("arena").budget:
+        return math.inf
     rivals = (
         point.height_bytes
         for point in placed
@@ -488,7 +491,7 @@ def _place_blocks(options: PlaceOptions, blocks: _Blocks) -> Iterable[_Placement
     be in runs."""
     problems, effort = blocks
     if effort.in_runs:
-        return _in_runs(problems, options)
+        return _in_runs(problems, options, effort.useful_bytes)
     if effort.known is None:
         return (
             tuple(
@@ -513,13 +516,18 @@ def _place_blocks(options: PlaceOptions, blocks: _Blocks) -> Iterable[_Placement
     return (tuple(found),)
 
 
-def _in_runs(problems: tuple[_Problem, ...], options: PlaceOptions) -> Iterator[_Placements]:
-    """Yield placements with the rows of each tensor in runs of adjacent rows."""
+def _in_runs(
+    problems: tuple[_Problem, ...], options: PlaceOptions, useful_bytes: float
+) -> Iterator[_Placements]:
+    """Yield placements with the rows of each tensor in runs of adjacent rows.
+
+    useful_bytes: as in `_Effort`, which limits the default region."""
+    limits = chain((useful_bytes,), repeat(math.inf))
     every = [
-        placed_in_runs(problem, series)
+        placed_in_runs(problem, series, limit)
         if series
         else iter((place_buffers(problem, options.quick),))
-        for _, problem, series in problems
+        for (_, problem, series), limit in zip(problems, limits, strict=False)
     ]
     memories = [memory for memory, _, _ in problems]
     latest: list[Placement | None] = [None] * len(every)

@@ -12,6 +12,7 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -97,6 +98,7 @@ def exported(module: Any, inputs: tuple[Any, ...], random: Random) -> bytes | No
     import torch
 
     module.eval()
+    _keep_translations()
     dynamo = random.random() < DYNAMO_SHARE
     opset = random.choice(DYNAMO_OPSETS if dynamo else OPSETS)
     with tempfile.TemporaryDirectory(prefix="penstock-torture-") as folder:
@@ -110,6 +112,15 @@ def exported(module: Any, inputs: tuple[Any, ...], random: Random) -> bytes | No
             return path.read_bytes()
         except Exception:  # whatever the exporters raise: the module is not for them
             return None
+
+
+@cache
+def _keep_translations() -> None:
+    """Lets torch parse its translations once for each opset: it does so in each export, which takes
+    two thirds of its time."""
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    ONNXRegistry.from_torchlib = staticmethod(cache(ONNXRegistry.from_torchlib))
 
 
 def quantised(raw: bytes, random: Random, excluded: Sequence[str] = ()) -> bytes | None:

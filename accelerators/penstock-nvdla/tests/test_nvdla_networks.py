@@ -326,6 +326,20 @@ def test_cvsram_is_reported_separately_from_ram() -> None:
     assert caught.value.where == "--accelerator nvdla:cvsram=lots"
 
 
+def test_less_memory_does_not_leave_cvsram_unused() -> None:
+    """At 35,840 bytes, cascades with 12 tensors in CVSRAM take a sixth of the cycles."""
+    options = Options(partition="cascades")
+    request = api.request(
+        path_of("zoo:resnet8"),
+        "host",
+        accelerators=["nvdla:config=large,cvsram=24KiB"],
+        options=options,
+    )
+    points = compile_request(request).points
+    used = [point for point in points if point.schedule.memory.exceptions]
+    assert min(p.height_bytes for p in used) < max(p.height_bytes for p in points) / 2
+
+
 def test_it_is_as_fast_as_its_port() -> None:
     request = api.request("zoo:resnet8", accelerators=("nvdla:config=large",))
     (memory,) = (m for m in request.target.memories if m.name == "cvsram")

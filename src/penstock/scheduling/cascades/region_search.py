@@ -64,15 +64,20 @@ class RegionSearch:
     """Enumerates the candidates of one execution order, with choices of memory regions."""
 
     def __init__(
-        self, problem: CascadeProblem, order: PartOrder, minimised: Sequence[int] = (0,)
+        self,
+        problem: CascadeProblem,
+        order: PartOrder,
+        minimised: Sequence[int] = (0,),
+        given: MemoryAssignment | None = None,
     ) -> None:
-        """minimised: indices of the regions whose live bytes are the peaks of the candidates."""
+        """minimised: indices of the regions whose live bytes are the peaks of the candidates.
+        given: the only memory assignment; None: the search chooses."""
         parts, model, options = problem.parts, problem.model, problem.options
         memories = problem.memories
         self._order, self._options, self._inputs_bytes = order, options, parts.rows.inputs_bytes
         self._default = memories.default_assignment
         self._work = 0  # combinations valued so far
-        self._minimised = list(minimised)
+        self._minimised, self._given = list(minimised), given
         self._parts = [parts.parts[k] for k in order]
         self._model = model
         self._names = [storage.name for storage in parts.rows.storages]
@@ -187,6 +192,12 @@ class RegionSearch:
 
     def _written_regions(self, lower: int, upper: int) -> Iterator[_WrittenRegions]:
         made = [int(s) for s in self._tables.written[lower:upper] if int(s) not in self._fixed]
+        if self._given is not None:
+            names = {self._names[s]: self._tables.last[s] >= upper for s in made}
+            pairs = [(name, m) for name, m in self._given.exceptions if name in names]
+            later = tuple(pair for pair in pairs if names[pair[0]])
+            yield _WrittenRegions(self._default.extended(pairs), later)
+            return
         inner = [self._names[s] for s in made if self._tables.last[s] < upper]
         handed_on = [self._names[s] for s in made if self._tables.last[s] >= upper]
         for one, *rest in self._region_choices(len(inner), len(handed_on)):

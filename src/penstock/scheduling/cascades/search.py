@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache, partial
 from heapq import merge
+from itertools import zip_longest
 
 from penstock.compiled import UNBOUNDED
 from penstock.errors import UsageError
@@ -33,7 +34,7 @@ from penstock.scheduling.cascades.rows import UniformSearch
 from penstock.scheduling.cascades.schedule_builder import ScheduleBuilder
 from penstock.scheduling.grouping.strategies import ORDERS, STRATEGIES
 from penstock.scheduling.model.cost import CostModel
-from penstock.scheduling.model.memories import MemorySystem
+from penstock.scheduling.model.memories import FINE, MemorySystem
 from penstock.scheduling.model.parts import Parts
 from penstock.scheduling.model.plan import Plan
 from penstock.scheduling.model.schedule import Schedule
@@ -248,17 +249,24 @@ def _chosen_proposals(
     every: list[Proposal] = []
     nominal: list[Proposal] = []  # as if all memories were as fast as `searches` assume
     first = replace(problem, memories=replace(memories, tensors=memories.tensors[:1]))
-    for order in orders:
+    whole: Sequence[Proposal] = ()
+    if len(memories.tensors) > 1:  # whole layers with greedily selected tensors
+        whole = whole_proposals(builder, orders, replace(options, partition=RESIDENT))
+    for order, resident in zip_longest(orders, whole):
         source = _candidates(problem, order, searches if memories.uniform else {})
+        if resident and len(order) > MOST_GROUPED:
+            source = RegionSearch(problem, order, given=resident.memory).candidates
         every += _proposals(problem, order, source, limit_bytes)
         found: Iterable[Proposal] = ()
         if searches and not memories.uniform:
             found = tuple(_proposals(problem, order, searches[order].candidates, limit_bytes))
             nominal += found
         if len(memories.tensors) > 1:  # for networks that do not fit the secondary memories
-            if not first.memories.uniform:  # else these are the searches above
-                found = _proposals(problem, order, _candidates(first, order, {}), limit_bytes)
-            every += found
+            if first.memories.uniform:  # these are the searches above, in whole cycles
+                every += (replace(one, time=FINE * one.time) for one in found)
+            else:
+                source = _candidates(first, order, {})
+                every += _proposals(problem, order, source, limit_bytes)
     chosen = near_frontier(every, _peak_and_time, options.slack)
     if nominal:  # their times leave out accesses to slow memories
         several = len(memories.tensors) > 1
@@ -268,19 +276,44 @@ def _chosen_proposals(
         fast = [p for p in fast if p.peak_bytes < least]
         chosen = sorted((*chosen, *(p for p in fast if p not in chosen)), key=_peak_and_time)
     if len(memories.tensors) > 1:
-        # More variety for placement, after which memory is known: proposals that leave the second
-        # memory unused, and whole layers with greedily selected tensors.
-        in_default = (p for p in every if _default_peak(p) < math.inf)
-        first = near_frontier(in_default, _peak_and_time, 0.0)
-        first += _least_counted(problem, builder, orders)
-        resident_only = replace(options, partition=RESIDENT)
-        whole = whole_proposals(builder, orders, resident_only)
-        chosen += [p for p in (*first, *whole) if p not in chosen]
-        chosen.sort(key=_peak_and_time)
+        chosen = _with_variety(problem, builder, orders, [*chosen, *whole], every)
     # A twin may fit a smaller arena: scratch memory that does not raise the peak of the live bytes
     # may still cause fragmentation.
     chosen[1:1] = _least_scratch_twins(chosen[:1], problem.parts)
     return chosen
+
+
+def _with_variety(
+    problem: CascadeProblem,
+    builder: ScheduleBuilder,
+    orders: Sequence[PartOrder],
+    chosen: Sequence[Proposal],
+    every: Sequence[Proposal],
+) -> list[Proposal]:
+    """More proposals for placement, after which memory is known; fewer of large networks.
+
+    Of those that leave the second memory unused, only the fastest is of use if that memory does not
+    count."""
+    in_default = (p for p in every if _default_peak(p) < math.inf)
+    unused = near_frontier(in_default, _peak_and_time, 0.0)
+    if not any(memory.budget for memory in problem.memories.tensors[1:]):
+        unused = unused[-1:]
+    counted = _least_counted(problem, builder, orders)
+    found = dict.fromkeys((*chosen, *unused, *counted))
+    if len(problem.parts.parts) > MOST_GROUPED:
+        return _spaced(found, problem.options.slack)
+    return sorted(found, key=_peak_and_time)
+
+
+def _spaced(chosen: Iterable[Proposal], slack: float) -> list[Proposal]:
+    """Pareto-optimal proposals in ascending order of memory; between the ends, neighbours differ by
+    at least the fraction `slack`, since placement, which takes seconds, moves them by more."""
+    least, *others = frontier(chosen, _peak_and_time)
+    kept: list[Proposal] = []
+    for one in reversed(others):
+        if not kept or one.peak_bytes * (1 + slack) <= kept[-1].peak_bytes:
+            kept.append(one)
+    return [least, *reversed(kept)]
 
 
 def _least_counted(

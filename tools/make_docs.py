@@ -55,7 +55,8 @@ def supported() -> str:
         f"{', '.join(deeploy.NAMES)}.\n\n"
         "## Element types\n\nint8 has one scale per tensor (weights: per channel), uint8 is "
         "TensorFlow 1's. Layers of float32 may have float16 weights, or int8 weights (dynamic "
-        "range).\nMade of random models (`python -m benchmarks.operators.types`).\n\n"
+        "range). ONNX's float16, bfloat16 and float64 are computed in float32.\n"
+        "Made of random models (`python -m benchmarks.operators.types`).\n\n"
         f"{types.table()}\n"
     )
     return head + "\n".join(sorted(rows)) + "\n" + tail

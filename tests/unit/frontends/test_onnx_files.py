@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -442,3 +443,23 @@ def test_weights_that_are_no_8_bit_elements_are_refused() -> None:
     raw = _file([product], (1, 2), w=np.full((2, 3), 2**31, np.uint32))
     with pytest.raises(ModelError, match="reach 2147483648, must stay below 256"):
         graph_of(raw, ASSUMED)
+
+
+def test_a_model_of_float64_is_computed_in_float32_which_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.onnx")
+    model = onnx.ModelProto.FromString(residual(Model(quantised=False)))
+    graph_of(model.SerializeToString())
+    assert not caplog.messages
+    for border in (*model.graph.input, *model.graph.output):
+        border.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            elements = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(elements, tensor.name))
+    graph = graph_of(model.SerializeToString())
+    assert {value.type.dtype for value in graph.variables()} == {DType.FLOAT32}
+    assert [text.partition(": ")[2] for text in caplog.messages] == [
+        "float64 is computed in float32"
+    ]

@@ -9,6 +9,7 @@ Sources: ONNX IR specification and `onnx.proto` (package `onnx`); Protocol Buffe
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from dataclasses import field, replace
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -188,6 +189,7 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
     return 0, end
 
 
+LOGGER: Final = logging.getLogger("penstock.onnx")
 OLDEST_OPSET = 7  # The first opset with NumPy's broadcasting.
 MOST_BYTES = 2**31
 _OWN = ("", "ai.onnx")
@@ -407,6 +409,10 @@ class _Reader:
         outputs = tuple(self._border(v) for v in graph.output)
         inputs = tuple(v for v in inputs if v.name not in constants)
         nodes = tuple(node for node in nodes if any(node.outputs))
+        double = onnx.TensorProto.DOUBLE
+        kinds = (v.type.tensor_type.elem_type for v in (*graph.input, *graph.output))
+        if double in (*kinds, *(t.data_type for t in graph.initializer)):
+            LOGGER.info("%s: float64 is computed in float32", self._name)
         self._check_written_once(constants, inputs, nodes)
         return File(self._name, self._opset, inputs, outputs, constants, in_order(nodes))
 

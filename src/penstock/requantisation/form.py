@@ -29,6 +29,7 @@ from penstock.fixedpoint import INT32_MAX, Int64s, multiply, wrap_int32
 from penstock.frozen import frozen
 
 Booleans = NDArray[np.bool_]
+NEAR = 2  # Distance in accumulators from that which the real multiplier scales to a level.
 
 
 @frozen(eq=False)
@@ -103,13 +104,19 @@ class Channels:
     def thresholds(self) -> Int64s:
         """Return the least accumulator whose output reaches each level, or `upper` if none does.
 
-        The shape is (channels, levels). The thresholds are found by bisection.
+        The shape is (channels, levels). The thresholds are found by bisection, which first tries
+        accumulators close to those that the real multipliers scale to the levels.
         """
-        shape = (len(self.multiplier), len(self.levels))
-        low = np.broadcast_to(self.lower[:, None], shape).copy()
-        high = np.broadcast_to(self.upper[:, None], shape).copy()
+        lower, upper = self.lower[:, None], self.upper[:, None]
+        real = np.maximum(self.real, np.finfo(np.float64).tiny)[:, None]
+        with np.errstate(over="ignore"):
+            nearest = np.clip((self.levels - self.zero - 0.5) / real, lower, upper).astype(np.int64)
+        guesses = [nearest - NEAR, nearest + NEAR]
+        low, high = (np.broadcast_to(end, nearest.shape) for end in (lower, upper))
         while (low < high).any():
             middle = (low + high) >> 1
+            if guesses:
+                middle = np.clip(guesses.pop(), low, np.maximum(high - 1, low))
             reached = (self.outputs(middle) >= self.levels) | (low == high)
             high = np.where(reached, middle, high)
             low = np.where(reached, low, middle + 1)
@@ -174,15 +181,17 @@ class Form:
 def proved(form: Form, channels: Channels, thresholds: Int64s) -> Booleans:
     """Return the channels in which the form equals the reference for every possible accumulator.
 
-    Both functions are non-decreasing if no register wraps, so they are equal if they agree at each
-    threshold and just before it.
+    Both functions are non-decreasing if no register wraps, so they are equal if the form reaches
+    each level at its threshold, and not before.
     """
-    agree = channels.monotone & _monotone(form, channels)
-    for points in (thresholds, thresholds - 1):
-        inside = np.clip(points, channels.lower[:, None], channels.upper[:, None] - 1)
-        mine = form.outputs(inside, channels.least, channels.most)
-        agree &= (mine == channels.outputs(inside)).all(axis=1)
-    return agree
+    lower, upper = channels.lower[:, None], channels.upper[:, None]
+    reached, before = (
+        form.outputs(np.clip(points, lower, upper - 1), channels.least, channels.most)
+        >= channels.levels
+        for points in (thresholds, thresholds - 1)
+    )
+    agree = (reached | (thresholds == upper)) & (~before | (thresholds == lower))
+    return channels.monotone & _monotone(form, channels) & agree.all(axis=1)
 
 
 def _monotone(form: Form, channels: Channels) -> Booleans:

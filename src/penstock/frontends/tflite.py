@@ -407,8 +407,8 @@ class _Reader:
             raise self._unsupported("it has a custom or blockwise quantisation", name, place)
         if not self._count(q, "Scale"):
             return None
-        count = self._length(q, "Scale")
-        scales = tuple(float(np.float32(q.Scale(i))) for i in range(count))
+        self._length(q, "Scale")
+        scales = tuple(q.ScaleAsNumpy().tolist())
         zeros = tuple(self._indices(q, "ZeroPoint"))
         wrong = next((s for s in scales if not 0 < s < math.inf), None)
         if wrong is not None:

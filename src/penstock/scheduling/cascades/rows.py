@@ -301,9 +301,10 @@ class KernelChoices:
             yield base
             return
         # The parts use the buffer one after the other: only sizes of preferred kernels matter.
-        for scratch in sorted({least, *(n for n in preferred if n > least)}):
-            pairs = zip(preferred, self.slowdown[inside], strict=True)
-            more = sum(slowdown for needed, slowdown in pairs if needed > scratch)
+        pairs = zip(preferred, self.slowdown[inside], strict=True)
+        wanting = [pair for pair in pairs if pair[0] > least]
+        for scratch in sorted({least, *(needed for needed, _ in wanting)}):
+            more = sum([slowdown for needed, slowdown in wanting if needed > scratch])
             yield Candidate(
                 base.lower,
                 base.upper,

@@ -61,9 +61,10 @@ class Variant:
     def operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
         """Return the NPU operation of an offloaded operator, and its encoded weights and biases or
         its look-up table. The result is computed once and cached in `offloaded`."""
-        if self not in offloaded.cache:
-            offloaded.cache[self] = self._operation(offloaded)
-        return offloaded.cache[self]
+        found = offloaded.cache.get(self)
+        if found is None:
+            found = offloaded.cache[self] = self._operation(offloaded)
+        return found
 
     def _operation(self, offloaded: Offloaded) -> tuple[Operation, EncodedConstants]:
         """Compute what `operation` returns, without a cache."""
@@ -77,12 +78,14 @@ class Variant:
             op = scheduled_for_prefetch(plain, weights.size)
         else:
             op = scheduled(plain, weights.size, buffered=self.buffered)
-        tried = [self._encoded(offloaded, op, weights)]
-        if (op.out_h, op.out_w) == (1, 1):  # each weight is used once, so its size may matter most
-            orders = (replace(op, block_depth=n) for n in BLOCK_DEPTHS if n < op.block_depth)
-            able = (each for each in orders if each.fastest_block_and_cycles(each.work(1)))
-            tried += [self._encoded(offloaded, each, weights) for each in able]
-        return min(tried, key=_cycles)
+        found = self._encoded(offloaded, op, weights)
+        if (op.out_h, op.out_w) != (1, 1):
+            return found
+        # each weight is used once, so its size may matter most
+        orders = (replace(op, block_depth=n) for n in BLOCK_DEPTHS if n < op.block_depth)
+        able = (each for each in orders if each.fastest_block_and_cycles(each.work(1)))
+        others = (self._encoded(offloaded, each, weights) for each in able)
+        return min((found, *others), key=_cycles)
 
     def _encoded(
         self, offloaded: Offloaded, op: Operation, weights: Array
@@ -182,11 +185,12 @@ class Variant:
 
     def _placed(self, offloaded: Offloaded) -> PlacedCosts:
         key = self, "placed"
-        if key not in offloaded.cache:
+        found = offloaded.cache.get(key)
+        if found is None:
             op, constants = self.operation(offloaded)
             encoded = _encoded(offloaded, op, constants)
-            offloaded.cache[key] = PlacedCosts(encoded, _sources(offloaded, op))
-        return offloaded.cache[key]
+            found = offloaded.cache[key] = PlacedCosts(encoded, _sources(offloaded, op))
+        return found
 
 
 def _with_submission(offloaded: Offloaded, cost: Breakdown) -> Breakdown:

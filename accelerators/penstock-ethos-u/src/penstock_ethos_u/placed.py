@@ -78,14 +78,16 @@ class PlacedCosts:
         NPU (`cost_of`)."""
         interval, accesses = (call.first, call.end), self._accesses(call)
         where, steps = self._reads[interval].where, _steps(accesses)
-        if (where, steps) not in self._lengths:
+        lengths = self._lengths.get((where, steps))
+        if lengths is None:
             lengths = self._call(call, accesses).lengths(*interval)
             self._lengths[where, steps] = lengths
-        key = where, self._lengths[where, steps], tuple(self._copies(call, accesses))
-        if key not in self._known:
+        key = where, lengths, tuple(self._copies(call, accesses))
+        found = self._known.get(key)
+        if found is None:
             actions = self._call(call, accesses).actions(*interval)
-            self._known[key] = cost_of(self.op, actions)
-        return self._known[key]
+            found = self._known[key] = cost_of(self.op, actions)
+        return found
 
     def scratch_bytes(self, call: PlacedCall) -> int:
         """Return the size of the scratch of a call in bytes."""

@@ -136,11 +136,12 @@ def proposals(
     """
     found: list[Mapping[MemoryAssignment, _Covers]] = [{start: _Covers.empty(inputs_bytes)}]
     for upper in range(1, len(order) + 1):
-        into: dict[MemoryAssignment, list[Candidate]] = {}
+        into: dict[MemoryAssignment, list[tuple[_Covers, Candidate]]] = {}
         for valued in candidates(upper, found):
-            if valued.peak_bytes <= limit_bytes and valued.before in found[valued.lower]:
-                into.setdefault(valued.after, []).append(valued)
-        found.append({after: _Covers.extended(found, some) for after, some in into.items()})
+            head = found[valued.lower].get(valued.before)
+            if head is not None and valued.peak_bytes <= limit_bytes:
+                into.setdefault(valued.after, []).append((head, valued))
+        found.append({after: _Covers.extended(some) for after, some in into.items()})
     for state, end in found[-1].items():
         for k in range(len(end.peaks)):
             cascades = _cascades(found, state, k)
@@ -165,22 +166,20 @@ class _Covers:
         return _Covers(np.array([inputs_bytes], np.int64), zero, (), zero)
 
     @staticmethod
-    def extended(
-        found: Sequence[Mapping[MemoryAssignment, _Covers]], cascades: Sequence[Candidate]
-    ) -> _Covers:
-        """The covers whose last cascade is one of `cascades`, all of one end and one state there.
-
-        found[p]: those of the parts before position p, by state.
-        """
-        heads = [found[valued.lower][valued.before] for valued in cascades]
-        begins = np.cumsum([0, *(len(head.peaks) for head in heads)])
-        pairs = list(zip(heads, cascades, strict=True))
-        peaks = np.concatenate([np.maximum(head.peaks, v.peak_bytes) for head, v in pairs])
-        times = np.concatenate([head.times + v.time for head, v in pairs])
+    def extended(pairs: Sequence[tuple[_Covers, Candidate]]) -> _Covers:
+        """The covers that result from pairs (covers, cascade that follows them), all of one end and
+        one state there."""
+        heads = [head for head, _ in pairs]
+        sizes = np.array([len(head.peaks) for head in heads])
+        begins = np.append(0, sizes.cumsum())
+        costs = np.array([(last.peak_bytes, last.time) for _, last in pairs], np.int64)
+        each = costs.repeat(sizes, axis=0)
+        peaks = np.maximum(np.concatenate([head.peaks for head in heads]), each[:, 0])
+        times = np.concatenate([head.times for head in heads]) + each[:, 1]
         kept = efficient_pairs(peaks, times)
         last = np.searchsorted(begins, kept, side="right") - 1
-        cascade = tuple(cascades[k] for k in last)
-        return _Covers(peaks[kept], times[kept], cascade, kept - begins[last])
+        cascades = tuple(pairs[k][1] for k in last.tolist())
+        return _Covers(peaks[kept], times[kept], cascades, kept - begins[last])
 
 
 def _cascades(

@@ -96,9 +96,11 @@ class CostAccounting:
         """
         bare = cascade.plan.bare
         key = (bare, schedule.memory)
-        if key not in self._plans:
-            self._plans[key] = replace(bare, costs=tuple(self._part_costs(schedule, cascade)))
-        return self._plans[key]
+        found = self._plans.get(key)
+        if found is None:
+            found = replace(bare, costs=tuple(self._part_costs(schedule, cascade)))
+            self._plans[key] = found
+        return found
 
     def _part_costs(self, schedule: Schedule, cascade: ExpandedCascade) -> Iterator[Cost]:
         """Yield the cost of each part of a cascade, in the order of `Plan.parts`.
@@ -210,9 +212,10 @@ class CostAccounting:
             sum(one.cycles for one in own),
             sum(one.cycles for one in early),
         )
-        if call not in self._stalls:
-            self._stalls[call] = self._stall_of_call(part.with_kernel(kernel), call)
-        return self._stalls[call]
+        found = self._stalls.get(call)
+        if found is None:
+            found = self._stalls[call] = self._stall_of_call(part.with_kernel(kernel), call)
+        return found
 
     def _stall_of_call(self, part: Part, call: FirstCall) -> int:
         """Return the cycles that prefetches add to a call.

@@ -104,7 +104,7 @@ class ScheduleBuilder:
             bound, schedule = one
             needed = schedule.peak_bytes
             above = max(needed, follower[1].peak_bytes) if follower is not None else needed
-            variants = [PrefetchedSchedule(schedule, schedule.cost.cycles)]
+            variants = [PrefetchedSchedule(schedule, needed, schedule.cost.cycles)]
             if any(plan.prefetches for plan in schedule.plans):
                 bare = (self._without_prefetches(plan) for plan in schedule.plans)
                 schedule = self._costed(replace(schedule, plans=tuple(bare)))
@@ -136,7 +136,7 @@ class ScheduleBuilder:
 
 
 def _peak_and_cycles(found: PrefetchedSchedule) -> tuple[int, int]:
-    return found.schedule.peak_bytes, found.cycles
+    return found.peak_bytes, found.cycles
 
 
 def _partition_gap(
@@ -193,17 +193,41 @@ class PrefetchCandidate:
         return self.saved_cycles - max(0.0, self.prefetch.cycles - hidden)
 
 
+_Chosen = tuple[PrefetchCandidate, ...]
+"""The prefetches of a cascade."""
+
+
 @frozen
 class PrefetchedSchedule:
     """A schedule with prefetches by accelerators, and its estimated cycles.
 
-    schedule: the schedule.  Its plans contain the prefetches, but the costs in the plans are those
-        without the prefetches.
+    bare: the schedule without these prefetches.
+    peak_bytes: its live bytes at the peak with them.
     cycles: estimated cycles of the schedule, including the effect of the prefetches.
+    chosen, scratch_bytes: of each cascade: its prefetches, and the size of its scratch memory;
+        empty if there are no prefetches.
     """
 
-    schedule: Schedule
+    bare: Schedule
+    peak_bytes: int
     cycles: int
+    chosen: Sequence[_Chosen] = ()
+    scratch_bytes: Sequence[int] = ()
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule.  Its plans contain the prefetches, but the costs in the plans are those
+        without the prefetches."""
+        if not self.chosen:
+            return self.bare
+        each = zip(self.bare.plans, self.chosen, self.scratch_bytes, strict=True)
+        plans = tuple(self._plan(*one) if one[1] else one[0] for one in each)
+        return replace(self.bare, plans=plans, peak_bytes=self.peak_bytes)
+
+    def _plan(self, plan: Plan, chosen: _Chosen, scratch_bytes: int) -> Plan:
+        memory = self.bare.memory
+        prefetches = (Prefetch.of(one.part, one.prefetch, memory, one.start) for one in chosen)
+        return replace(plan, prefetches=tuple(prefetches), scratch_bytes=scratch_bytes)
 
 
 @frozen
@@ -315,10 +339,6 @@ def with_accelerator_prefetches(
             limit = further.pop(0)
 
 
-_Chosen = tuple[PrefetchCandidate, ...]
-"""The prefetches of a cascade."""
-
-
 @frozen
 class _Extension:
     """What replaces parts of a selection if it has more prefetches.
@@ -374,17 +394,8 @@ class _Selection:
     @property
     def prefetched(self) -> PrefetchedSchedule:
         """The schedule with the selected prefetches."""
-        schedule, plans = self._schedule, list[Plan]()
-        for plan, chosen, scratch in zip(
-            schedule.plans, self._chosen, self._scratch_bytes, strict=True
-        ):
-            prefetches = (
-                Prefetch.of(one.part, one.prefetch, schedule.memory, one.start) for one in chosen
-            )
-            more = replace(plan, prefetches=tuple(prefetches), scratch_bytes=scratch)
-            plans.append(more if chosen else plan)
-        found = replace(schedule, plans=tuple(plans), peak_bytes=int(self.live.max()))
-        return PrefetchedSchedule(found, schedule.cost.cycles - self.saved_cycles)
+        peak, cycles = int(self.live.max()), self._schedule.cost.cycles - self.saved_cycles
+        return PrefetchedSchedule(self._schedule, peak, cycles, self._chosen, self._scratch_bytes)
 
     def try_candidate(
         self, c: int, candidate: PrefetchCandidate, maker: PrefetchCandidate | None = None

@@ -340,6 +340,14 @@ def test_less_memory_does_not_leave_cvsram_unused() -> None:
     assert min(p.height_bytes for p in used) < max(p.height_bytes for p in points) / 2
 
 
+def test_large_networks_may_have_no_schedule_without_cvsram(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.scheduling.cascades.search.MOST_GROUPED", 1)
+    request = api.request(path_of("zoo:lenet5"), "host", accelerators=["nvdla:config=large"])
+    assert all(point.schedule.memory.exceptions for point in compile_request(request).points)
+
+
 def test_it_is_as_fast_as_its_port() -> None:
     request = api.request("zoo:resnet8", accelerators=("nvdla:config=large",))
     (memory,) = (m for m in request.target.memories if m.name == "cvsram")

@@ -121,6 +121,11 @@ def _banked(memories: MemorySystem) -> list[str]:
     return [memory.name for memory in memories.tensors if memory.bank_bytes]
 
 
+def _others_count(memories: MemorySystem) -> bool:
+    """Whether a memory other than the default one counts towards the budget."""
+    return any(memory.budget for memory in memories.tensors[1:])
+
+
 def _with_partition(options: Options, memories: MemorySystem, parts: int) -> Options:
     """Options that name the partition; AUTO is `BEST`, where that gains something in due time."""
     if options.partition != AUTO:
@@ -190,7 +195,9 @@ def frontier_search(
         return FrontierSearch(builder, chosen)
     rivals = tuple((one.peak_bytes, one.cost.cycles) for one in others)
     below = BelowRows(builder.accounting, options, bands, found.gap, rivals)
-    limit = int(min((limit_bytes + 1, *map(_default_peak, chosen))))
+    in_default = [p for p in chosen if _default_peak(p) < math.inf]
+    rivals_in_rows = in_default if _others_count(memories) and in_default else chosen
+    limit = int(min((limit_bytes + 1, *(p.peak_bytes for p in rivals_in_rows))))
 
     def with_recomputation() -> FrontierSearch:
         sources, least = below.sources(searches, limit), limit
@@ -296,7 +303,7 @@ def _with_variety(
     count."""
     in_default = (p for p in every if _default_peak(p) < math.inf)
     unused = near_frontier(in_default, _peak_and_time, 0.0)
-    if not any(memory.budget for memory in problem.memories.tensors[1:]):
+    if not _others_count(problem.memories):
         unused = unused[-1:]
     counted = _least_counted(problem, builder, orders)
     found = dict.fromkeys((*chosen, *unused, *counted))

@@ -456,7 +456,7 @@ def test_a_model_of_float64_is_computed_in_float32_which_is_said(
         border.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
     for tensor in model.graph.initializer:
         if tensor.data_type == onnx.TensorProto.FLOAT:
-            elements = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+            elements = np.asarray(onnx.numpy_helper.to_array(tensor), np.float64)
             tensor.CopyFrom(onnx.numpy_helper.from_array(elements, tensor.name))
     graph = graph_of(model.SerializeToString())
     assert {value.type.dtype for value in graph.variables()} == {DType.FLOAT32}

@@ -141,7 +141,7 @@ def proposals(
             head = found[valued.lower].get(valued.before)
             if head is not None and valued.peak_bytes <= limit_bytes:
                 into.setdefault(valued.after, []).append((head, valued))
-        found.append({after: _Covers.extended(some) for after, some in into.items()})
+        found.append({after: _Covers.extended(pairs) for after, pairs in into.items()})
     for state, end in found[-1].items():
         for k in range(len(end.peaks)):
             cascades = _cascades(found, state, k)
@@ -167,19 +167,19 @@ class _Covers:
 
     @staticmethod
     def extended(pairs: Sequence[tuple[_Covers, Candidate]]) -> _Covers:
-        """The covers that result from pairs (covers, cascade that follows them), all of one end and
-        one state there."""
-        heads = [head for head, _ in pairs]
-        sizes = np.array([len(head.peaks) for head in heads])
-        begins = np.append(0, sizes.cumsum())
-        costs = np.array([(last.peak_bytes, last.time) for _, last in pairs], np.int64)
-        each = costs.repeat(sizes, axis=0)
-        peaks = np.maximum(np.concatenate([head.peaks for head in heads]), each[:, 0])
-        times = np.concatenate([head.times for head in heads]) + each[:, 1]
+        """The covers that end with a cascade after those before it, all of one end and one state
+        there."""
+        heads, cascades = zip(*pairs, strict=True)
+        sizes = [len(head.peaks) for head in heads]
+        begins = np.cumsum([0, *sizes])
+        own_peaks = np.repeat([cascade.peak_bytes for cascade in cascades], sizes)
+        own_times = np.repeat([cascade.time for cascade in cascades], sizes)
+        peaks = np.maximum(np.concatenate([head.peaks for head in heads]), own_peaks)
+        times = np.concatenate([head.times for head in heads]) + own_times
         kept = efficient_pairs(peaks, times)
         last = np.searchsorted(begins, kept, side="right") - 1
-        cascades = tuple(pairs[k][1] for k in last.tolist())
-        return _Covers(peaks[kept], times[kept], cascades, kept - begins[last])
+        ends = tuple(cascades[k] for k in last)
+        return _Covers(peaks[kept], times[kept], ends, kept - begins[last])
 
 
 def _cascades(

@@ -60,7 +60,8 @@ def placed_in_runs(
     """Yield placements under ascending limits of height, each with fewer runs than the one before.
 
     every: the rows of tensors, in order; all rows of a series have the same size.
-    useful_bytes: the limits are lower than this.
+    useful_bytes: no limit follows the first one that is as high; under that one, placements may
+        still be lower.
     """
     if not problem.buffers:
         return
@@ -77,10 +78,11 @@ def placed_in_runs(
     reversed_tables, preceding = _with_reversed_time(tables, extents), _inverse(following)
     forward, backward = _order(tables, following), _order(reversed_tables, preceding)
     bound, fewest = peak_live_bytes(problem), len(names) + 1
+    ceiling = 0
     for k in range(MOST_CEILINGS):
-        ceiling = round_up(bound + bound * k // GROWTH, int(np.lcm.reduce(alignments)))
         if ceiling >= useful_bytes:
             return
+        ceiling = round_up(bound + bound * k // GROWTH, int(np.lcm.reduce(alignments)))
         for others_high in (False, True):
             bases, runs = _lay(tables, forward, following, ceiling, others_high, fewest)
             mirrored, other = _lay(reversed_tables, backward, preceding, ceiling, others_high, runs)

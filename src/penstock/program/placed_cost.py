@@ -58,6 +58,10 @@ def with_placed_costs(
     return replace(schedule, plans=plans, bands=tuple(bands.values()))
 
 
+_Operands = tuple[tuple[PlacedRows | None, ...], PlacedRows, int, int | None, int | None]
+"""The fields of `PlacedCall` from `inputs` to `prefetched`."""
+
+
 @frozen
 class _Tensors:
     """The addresses of the rows of tensors, as calls access them.
@@ -97,24 +101,16 @@ class _Tensors:
             self._known[value.name] = PlacedRows(memory, address + np.asarray(offsets, np.int64))
         return self._known[value.name]
 
-    def of_call(
-        self,
-        plan: Plan,
-        part: Part,
-        rows: tuple[int, int],
-        scratch: int | None,
-        prefetched: int | None = None,
-        fills: tuple[Fill, ...] = (),
-    ) -> PlacedCall:
-        """The call of a part of a plan that computes rows [first, end); the others as in
-        `PlacedCall`."""
+    def operands(
+        self, plan: Plan, part: Part, scratch: int | None, prefetched: int | None = None
+    ) -> _Operands:
+        """What all calls of a part of a plan have in common; the others as in `PlacedCall`."""
         if part.name not in self._operands:
             output = self.rows(part.output)
             assert output is not None
             self._operands[part.name] = tuple(map(self.rows, part.inputs)), output
-        inputs, output = self._operands[part.name]
         scratch = scratch if plan.has_scratch(part.kernel) else None
-        return PlacedCall(*rows, inputs, output, 0, scratch, prefetched, fills)
+        return *self._operands[part.name], 0, scratch, prefetched
 
 
 @frozen
@@ -158,12 +154,15 @@ class CallCosts:
         bands: bands with placed costs, by name of the part that stands for them."""
         plan = cascade.plan
         taken: dict[int, Breakdown] = {}
-        fills, scratch = tuple(map(self._fill, first_fills(cascade, after))), self._scratch(plan)
+        operands: dict[int, _Operands] = {}
+        fills = tuple(map(self._fill, first_fills(cascade, after)))
         calls = zip(cascade.calls[:, :3].tolist(), cold.tolist(), strict=True)
         for (position, first, end), starts_cold in calls:
-            part = self.steps[position]
-            if part.kernel.placed is not None:
-                found = part.kernel.placed(self._call(plan, position, (first, end), scratch, fills))
+            placed = self.steps[position].kernel.placed
+            if placed is not None:
+                if position not in operands:
+                    operands[position] = self._operands(plan, position)
+                found = placed(PlacedCall(first, end, *operands[position], fills))
                 _add(taken, position, found.cold if starts_cold else found)
             fills = ()
         positions = range(cascade.lower, cascade.upper)
@@ -179,12 +178,14 @@ class CallCosts:
 
     def _scratch_bytes(self, cascade: ExpandedCascade) -> int:
         """The scratch memory that the calls of a cascade need because of addresses."""
-        most, scratch = 0, self._scratch(cascade.plan)
+        most, operands = 0, dict[int, _Operands]()
         for position, first, end in cascade.calls[:, :3].tolist():
-            kernel = self.steps[position].kernel
-            if kernel.placed_scratch is not None:
-                call = self._call(cascade.plan, position, (first, end), scratch, ())
-                most = max(most, kernel.placed_scratch(call))
+            placed_scratch = self.steps[position].kernel.placed_scratch
+            if placed_scratch is not None:
+                if position not in operands:
+                    operands[position] = self._operands(cascade.plan, position)
+                call = PlacedCall(first, end, *operands[position])
+                most = max(most, placed_scratch(call))
         return most
 
     def bands(self, bands: Bands) -> Bands:
@@ -216,34 +217,19 @@ class CallCosts:
         for position, first, end in calls.calls[:, :3].tolist():
             part = steps[position]
             if part.kernel.placed is not None:
-                call = tensors.of_call(band.plan, part, (first, end), scratch)
+                call = PlacedCall(first, end, *tensors.operands(band.plan, part, scratch))
                 _add(taken, position, part.kernel.placed(call))
         costs = tuple(_placed(cost, taken.get(k)) for k, cost in enumerate(band.plan.costs))
         return replace(band, plan=replace(band.plan, costs=costs))
 
-    def _scratch(self, plan: Plan) -> int | None:
-        """The address of the scratch memory of a plan, if it has any."""
-        return self.addresses.offsets.get(scratch_name(self.expanded.schedule, plan))
-
-    def _call(
-        self,
-        plan: Plan,
-        position: int,
-        rows: tuple[int, int],
-        scratch: int | None,
-        fills: tuple[Fill, ...],
-    ) -> PlacedCall:
+    def _operands(self, plan: Plan, position: int) -> _Operands:
+        """The operands of the calls of the part at a position, in a plan."""
         schedule, offsets = self.expanded.schedule, self.addresses.offsets
+        scratch = offsets.get(scratch_name(schedule, plan))
         k = schedule.order[position]
         mine = next((prefetch for prefetch in plan.prefetches if prefetch.part == k), None)
-        return self.tensors.of_call(
-            plan,
-            self.steps[position],
-            rows,
-            scratch,
-            None if mine is None else offsets[prefetch_name(schedule, mine)],
-            fills,
-        )
+        copied = None if mine is None else offsets[prefetch_name(schedule, mine)]
+        return self.tensors.operands(plan, self.steps[position], scratch, copied)
 
     def _fill(self, prefetch: Prefetch) -> Fill:
         name = prefetch_name(self.expanded.schedule, prefetch)

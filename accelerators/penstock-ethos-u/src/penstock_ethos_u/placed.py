@@ -82,7 +82,8 @@ class PlacedCosts:
         if lengths is None:
             lengths = self._call(call, accesses).lengths(*interval)
             self._lengths[where, steps] = lengths
-        key = where, lengths, tuple(self._copies(call, accesses))
+        copies = tuple(self._copies(call, accesses)) if call.fills or self.op.buffered else ()
+        key = where, lengths, copies
         found = self._known.get(key)
         if found is None:
             actions = self._call(call, accesses).actions(*interval)
@@ -124,8 +125,6 @@ class PlacedCosts:
         if self.op.buffered:
             assert call.scratch is not None
             copied.append((call.scratch, call.scratch + self.op.scratch_bytes))
-        if not copied:
-            return
         placed = [
             (rows, lower, upper)
             for rows, lower, upper in accesses

@@ -80,3 +80,29 @@ def test_a_layer_alone_computes_several_stripes_in_a_call_below_the_peak() -> No
                 heights |= {end - first for first, end in cascade.calls[:, 1:3].tolist()}
     assert len(heights) > 1
     assert_exact(done, "points")
+
+
+def test_a_layer_alone_computes_rows_besides_whole_stripes_if_that_saves_a_call() -> None:
+    """25 rows in stripes of 8 take four calls; 9 rows fit below the peak of the second one."""
+    net = GraphBuilder("rows", seed=1)
+    x = net.conv2d(net.input((1, 25, 5, 1)), 64, (3, 3), name="x")
+    x = net.conv2d(net.depthwise_conv2d(x, (3, 3), name="y"), 64, 1)
+    done = compiled(net.build(x), "ethos_u85:macs=1024")
+    schedule = next(s for s in done.frontier.schedules if all(len(p.parts) == 1 for p in s.plans))
+
+    def expanded(*, whole: bool) -> ExpandedSchedule:
+        plans = [replace(p, stripe=None, prefetches=(), costs=()) for p in schedule.plans]
+        plans[1] = replace(plans[1], stripe=8, whole_requests=whole)
+        return ExpandedSchedule(replace(schedule, plans=tuple(plans)))
+
+    equal, found = expanded(whole=False), expanded(whole=True)
+    assert np.diff(equal.cascades[1].calls[:, 1:3]).ravel().tolist() == [8, 8, 8, 1]
+    assert np.diff(found.cascades[1].calls[:, 1:3]).ravel().tolist() == [9, 8, 8]
+    inside = slice(found.cascades[1].tick, found.cascades[1].end)
+    before = slice(equal.cascades[1].tick, equal.cascades[1].end)
+    assert live_bytes(found)[inside].max() == live_bytes(equal)[before].max()
+    prefetching = (
+        p.prefetches for s in done.frontier.schedules for p in s.plans if p.whole_requests
+    )
+    assert any(prefetching)
+    assert_exact(done, "points")

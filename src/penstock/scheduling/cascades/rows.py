@@ -163,7 +163,8 @@ class UniformSearch:
                     order[lower:upper], stripe, nearest_first, whole_requests=whole_requests
                 )
                 yield from self._kernels.valued(
-                    Candidate(lower, upper, plan, memory, peak, cycles, memory, memory)
+                    Candidate(lower, upper, plan, memory, peak, cycles, memory, memory),
+                    calls=cycles // max(1, int(tables.call_cycles[upper - 1])),
                 )
 
 
@@ -283,20 +284,24 @@ class KernelChoices:
             tuple(row_count(part.output.shape) for part in steps),
         )
 
-    def valued(self, base: Candidate, units_per_cycle: int = 1) -> Iterator[Candidate]:
+    def valued(
+        self, base: Candidate, units_per_cycle: int = 1, calls: int = 0
+    ) -> Iterator[Candidate]:
         """Yield a cascade for each useful size of its scratch buffer.
 
-        A cascade of a single part with equal stripes also comes with each kernel that reads
-        prefetched constants.
+        A cascade of a single part also comes with each kernel that reads prefetched constants.
 
         base: the peak is with the least scratch memory, the time with all preferred kernels, in
             units of 1/`units_per_cycle` cycle.
+        calls: their number if a single part runs; 0 if its stripes are equal.
         """
         plan, inside = base.plan, slice(base.lower, base.upper)
         least, preferred = max(self.least[inside]), self.preferred[inside]
-        # What a prefetch saves depends on the number of calls, which `whole_requests` leaves open.
-        if base.upper - base.lower == 1 and not plan.whole_requests:
-            yield from self._variants_of_part(base, base.peak_bytes - least, units_per_cycle)
+        if base.upper - base.lower == 1:
+            if not calls:
+                rows = self.rows[base.lower]
+                calls = 1 if plan.stripe is None else -(-rows // min(rows, plan.stripe))
+            yield from self._variants_of_part(base, base.peak_bytes - least, units_per_cycle, calls)
         if max(preferred) <= least == plan.scratch_bytes:  # true of most cascades
             yield base
             return
@@ -317,10 +322,9 @@ class KernelChoices:
             )
 
     def _variants_of_part(
-        self, base: Candidate, tensors_bytes: int, units_per_cycle: int
+        self, base: Candidate, tensors_bytes: int, units_per_cycle: int, calls: int
     ) -> Iterator[Candidate]:
-        plan, rows = base.plan, self.rows[base.lower]
-        calls = 1 if plan.stripe is None else -(-rows // min(rows, plan.stripe))
+        plan = base.plan
         for choice in self.prefetching[base.lower]:
             more = choice.work_cycles + calls * choice.call_cycles
             size = choice.prefetch.size_bytes

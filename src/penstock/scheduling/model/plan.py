@@ -116,7 +116,8 @@ class Plan(Brief):
         entry.
     whole_requests: whether a part computes all rows that a call of another part lacks in one call,
         even if they are more than `stripe`.  They are live at the same time in any case.  A part
-        that is a cascade of its own computes as many stripes in a call as do not raise the peak.
+        that is a cascade of its own computes as many stripes in a call as do not raise the peak, or
+        as many rows if that saves calls.
     """
 
     parts: tuple[int, ...]

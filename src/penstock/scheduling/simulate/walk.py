@@ -282,20 +282,21 @@ def call_end(t: RowTables, a: int, first: int, end: int) -> int:
 
 
 @compiled_in_place
-def stripes_within(t: RowTables, s: int, stripe: int, free: int) -> int:
-    """The rows of the most whole stripes of storage `s`, at least one, that occupy `free` bytes."""
+def rows_within(t: RowTables, s: int, stripe: int, free: int, step: int) -> int:
+    """The most rows of storage `s`, a multiple of `step`, that occupy `free` bytes."""
     # in bands of columns, tensors that are live in all of them have no bytes here
-    is_one = t.slots[s] < t.rows[s] or t.row_bytes[s] == 0 or free < stripe * t.row_bytes[s]
-    return stripe if is_one else int(free // t.row_bytes[s] // stripe * stripe)
+    is_one = t.slots[s] < t.rows[s] or t.row_bytes[s] == 0
+    return stripe if is_one else max(step, int(free // t.row_bytes[s] // step * step))
 
 
 @compiled_in_place
 def _run_calls(
-    t: RowTables, c: Progress, stripe: int, ceiling: int, calls: Numbers, room: int
+    t: RowTables, c: Progress, stripe: int, ceiling: int, calls: Numbers, room: int, step: int
 ) -> tuple[int, int, int]:
     """Simulates a cascade before its first call as `run_cascade` does.
 
-    room: a call computes several stripes if no more bytes are live then; 0: a single one."""
+    room: bytes that may be live; a call computes as many rows as they permit, a multiple of `step`,
+        which may be a stripe or less.  0: a call computes `step` rows."""
     lower, upper = c.lower, c.upper
     stack, targets, started = c.requested[0], c.requested[1], c.requested[2]
     roots = enter_roots(t, lower, upper, started)
@@ -313,7 +314,7 @@ def _run_calls(
                 continue
             is_requested = depth > 1 or lower <= t.last[s] < upper  # or left over at the end
             at_once = is_requested and t.at_once[a]
-            most = UNBOUNDED - first if at_once else stripes_within(t, s, stripe, room - live)
+            most = UNBOUNDED - first if at_once else rows_within(t, s, stripe, room - live, step)
             end = call_end(t, a, first, min(first + most, target))
             lacking, rows = missing_rows(t, c, a, end)
             if lacking >= 0:
@@ -366,13 +367,18 @@ def _run_cascade(
     t: RowTables, c: Progress, stripe: int, ceiling: int, calls: Numbers
 ) -> tuple[int, int, int]:
     """Simulates a cascade before its first call as `run_cascade` does."""
-    room, p = 0, c.lower
+    room, step, p = 0, stripe, c.lower
     if c.upper - p == 1 and t.at_once[p] and stripe < t.rows[t.written[p]]:
-        room = _run_calls(t, c, stripe, ceiling, calls[:0], 0)[0]
+        room = _run_calls(t, c, stripe, ceiling, calls[:0], 0, step)[0]
         if room >= ceiling:
             return room, 0, 0
         _begin(t, c)
-    return _run_calls(t, c, stripe, ceiling, calls, room)
+        stripes = _run_calls(t, c, stripe, ceiling, calls[:0], room, step)[1]
+        _begin(t, c)
+        # whole stripes suit the accelerator's blocks, but fewer calls read constants less often
+        step = 1 if _run_calls(t, c, stripe, ceiling, calls[:0], room, 1)[1] < stripes else stripe
+        _begin(t, c)
+    return _run_calls(t, c, stripe, ceiling, calls, room, step)
 
 
 @compiled_in_place

@@ -23,10 +23,28 @@ LABEL = (
     helper.make_node("ArrayFeatureExtractor", ["classes", "best"], ["label"], domain=DOMAIN),
     helper.make_node("Reshape", ["label", "flat"], ["y"]),
 )
+CLASSES = {
+    "domain": DOMAIN,
+    "coefficients": LAYER["coefficients"],
+    "intercepts": [0.5, -1.0],
+    "classlabels_ints": [7, 3],
+}
 CONSTANTS = (
     numpy_helper.from_array(np.array([7, 5, 9]), "classes"),
     numpy_helper.from_array(np.array([-1]), "flat"),
 )
+
+
+LINKS = ("NONE", "LOGISTIC", "SOFTMAX")
+
+
+def classifier(link: str, label: str, scores: str) -> NodeProto:
+    outputs = [label, scores]
+    return helper.make_node("LinearClassifier", ["scaled"], outputs, post_transform=link, **CLASSES)
+
+
+def normaliser(norm: str) -> NodeProto:
+    return helper.make_node("Normalizer", ["scaled"], ["y"], domain=DOMAIN, norm=norm)
 
 
 def model(nodes: Sequence[NodeProto], kind: int = TensorProto.FLOAT) -> bytes:
@@ -42,6 +60,9 @@ def model(nodes: Sequence[NodeProto], kind: int = TensorProto.FLOAT) -> bytes:
     [
         ((SCALER, REGRESSOR), TensorProto.FLOAT),
         ((SCALER, *LABEL), TensorProto.INT64),
+        *(((SCALER, classifier(link, "label", "y")), TensorProto.FLOAT) for link in LINKS),
+        *(((SCALER, classifier(link, "y", "scores")), TensorProto.INT64) for link in LINKS),
+        *(((SCALER, normaliser(norm)), TensorProto.FLOAT) for norm in ("L1", "L2")),
     ],
 )
 def test_results_are_those_of_onnxruntime(nodes: Sequence[NodeProto], kind: int) -> None:
@@ -57,7 +78,11 @@ def test_results_are_those_of_onnxruntime(nodes: Sequence[NodeProto], kind: int)
         assert np.allclose(found, expected, rtol=0, atol=1e-6)
 
 
-def test_other_links_are_refused() -> None:
+def test_other_links_and_norms_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="Normalizer: operator is not supported"):
+        parse(model((SCALER, normaliser("MAX"))), "m.onnx")
+    with pytest.raises(UnsupportedError, match="LinearClassifier: operator is not supported"):
+        parse(model((SCALER, classifier("PROBIT", "y", "scores"))), "m.onnx")
     probit = helper.make_node(
         "LinearRegressor", ["scaled"], ["y"], post_transform="PROBIT", **LAYER
     )

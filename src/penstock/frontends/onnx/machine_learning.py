@@ -3,6 +3,8 @@
     Scaler                  input and features of StandardScaler
     ArrayFeatureExtractor   the label of the most likely class
     LinearRegressor         a linear layer
+    LinearClassifier        a linear layer with a row of coefficients for each class, its label
+    Normalizer              scores of one class against all others, made to add up to 1
 
 Source: Operators-ml.md of ONNX.
 """
@@ -55,8 +57,44 @@ def _regressor(new: Definition) -> bool:
     return True
 
 
+_LINKS = {"NONE": "", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}
+
+
+def _classifier(new: Definition) -> bool:
+    """False if two classes share coefficients, or labels are no integers."""
+    attributes = new.node.attributes
+    coefficients, labels = _reals(new, "coefficients"), attributes.get("classlabels_ints")
+    link = _LINKS.get(str(attributes.get("post_transform", "NONE")))
+    shape = new.shapes.get(new.given(0))
+    if coefficients is None or not isinstance(labels, tuple) or link is None or shape is None:
+        return False
+    if len(shape) != 2 or coefficients.size != len(labels) * shape[1]:
+        return False
+    x = new.as_real(new.given(0))
+    scores = new.made("MatMul", x, new.constant(coefficients.reshape(len(labels), -1).T))
+    if (intercepts := _reals(new, "intercepts")) is not None:
+        scores = new.made("Add", scores, new.constant(intercepts))
+    best = new.made("ArgMax", scores, axis=1, keepdims=0)
+    new.name_output(new.made("Gather", new.constant(np.array(labels)), best))
+    new.name_output(new.made(link, scores) if link else scores, 1)
+    return True
+
+
+def _normalised(new: Definition) -> bool:
+    """False if rows are divided by their largest element.  Rows of zeros stay."""
+    kind = {"L1": "ReduceL1", "L2": "ReduceL2"}.get(str(new.node.attributes.get("norm")))
+    if kind is None:
+        return False
+    x = new.as_real(new.given(0))
+    size = new.made("Max", new.made_along(kind, x, -1), float(np.finfo(np.float32).tiny))
+    new.name_output(new.made("Div", x, size))
+    return True
+
+
 DEFINITIONS: Mapping[str, Define] = {
     "ai.onnx.ml.Scaler": _scaler,
     "ai.onnx.ml.ArrayFeatureExtractor": _extracted,
     "ai.onnx.ml.LinearRegressor": _regressor,
+    "ai.onnx.ml.LinearClassifier": _classifier,
+    "ai.onnx.ml.Normalizer": _normalised,
 }

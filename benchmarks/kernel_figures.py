@@ -1,8 +1,8 @@
 """Kernel figures: fits the cycles of every part of every kernel to random layers.
 
     python -m benchmarks.kernel_figures [--target NAME ...] [--kernel NAME ... | --missing]
-        [--mixture int8|plain|real|recurrent|joined|channels|unsigned|integers] [--seeds COUNT]
-        [--write]
+        [--mixture int8|plain|real|recurrent|joined|channels|unsigned|integers ...]
+        [--seeds COUNT] [--write]
 
 Random layers of every kind run on the simulated core, each whole: by the kernels that are chosen
 for them, by those that need no scratch, and by portable ones. The layers of the mixture `int8` are
@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,9 @@ def main(arguments: Sequence[str]) -> int:
     kernels = parser.add_mutually_exclusive_group()
     kernels.add_argument("--kernel", action="append", help="only this kernel; repeatable")
     kernels.add_argument("--missing", action="store_true", help="only kernels without figures")
-    parser.add_argument("--mixture", choices=list(MIXTURES), help="only these layers")
+    parser.add_argument(
+        "--mixture", action="append", choices=MIXTURES, help="only these layers; repeatable"
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many of each kind")
     parser.add_argument("--write", action="store_true", help="write figures.toml")
     wanted = parser.parse_args(arguments)
@@ -79,12 +81,14 @@ def main(arguments: Sequence[str]) -> int:
         engine = load_target(target).engines[0]
         model = core_family(engine.kernels).cycle_model
         assert model is not None, f"{target} has no cycle model"
-        mixtures = [wanted.mixture] if wanted.mixture else list(MIXTURES)
-        measured = (one for name in mixtures for one in drawn(target, name, wanted.seeds))
-        if wanted.kernel:
-            measured = (one for one in measured if one.kernel.name in wanted.kernel)
-        if wanted.missing:
-            measured = (one for one in measured if one.kernel.name not in model.figures)
+        mixtures = wanted.mixture or list(MIXTURES)
+
+        def is_wanted(kernel: str, known: Mapping[str, object] = model.figures) -> bool:
+            return kernel not in known if wanted.missing else kernel in (wanted.kernel or [kernel])
+
+        measured = (
+            one for name in mixtures for one in drawn(target, name, wanted.seeds, is_wanted)
+        )
         fits = fitted(
             measured, engine.cycles_per_call, model, weighs_assembly=target in COUNT_INSTRUCTIONS
         )
@@ -98,13 +102,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def drawn(target: str, mixture: str, seeds: int) -> Iterator[Measured]:
-    """Layers of a mixture on the core."""
+def drawn(
+    target: str, mixture: str, seeds: int, is_wanted: Callable[[str], bool]
+) -> Iterator[Measured]:
+    """Layers of a mixture on the core, whose kernels are wanted, by their names."""
     for seed in range(seeds):
         print(f"{target}: {mixture} mixture {seed + 1} of {seeds}", file=sys.stderr)
         try:
             done = compiled(MIXTURES[mixture](seed), target, WHOLE, SERVED[seed % len(SERVED)])
-            yield from layers(done, run(done))
+            if any(is_wanted(part.kernel.name) for part in done.schedule.steps):
+                yield from (one for one in layers(done, run(done)) if is_wanted(one.kernel.name))
         except PenstockError as error:
             print(f"{mixture} mixture {seed} is left out: {first_line(error)}", file=sys.stderr)
 

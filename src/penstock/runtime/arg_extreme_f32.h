@@ -19,17 +19,22 @@ static inline int32_t arg_extreme_f32_is_better(int32_t sign, float element, flo
     return sign > 0 ? element > best : element < best;
 }
 
-/* Index of the extreme of `count` elements that are `step` bytes apart. */
-PENSTOCK_INLINE_KERNEL int32_t arg_extreme_f32_dense(int32_t sign, const int8_t *in, int32_t step,
-                                                     int32_t count) {
-    const int8_t *found = in + step, *at = found;
-    float best = penstock_get_f32(in, 0);
-    PENSTOCK_BY_TWOS(count - 1, const float element = penstock_get_f32(at, 0); at += step;
-                     if (arg_extreme_f32_is_better(sign, element, best)) {
-                         best = element;
-                         found = at;
-                     })
-    return (int32_t)(found - in) / step - 1;
+/* For each `next`-th of `elements` elements: index of the extreme of `count` that are `step` bytes apart.
+ */
+PENSTOCK_INLINE_KERNEL void arg_extreme_f32_dense(int32_t sign, int8_t *out, const int8_t *in,
+                                                  int32_t elements, int32_t next, int32_t step,
+                                                  int32_t count) {
+    for (const int8_t *end = in + elements * 4; in < end; in += next * 4, out += 4) {
+        const int8_t *at = in;
+        float best = penstock_get_f32(in, 0);
+        int32_t found = 0;
+        PENSTOCK_BY_TWOS(count - 1, at += step; const float element = penstock_get_f32(at, 0);
+                         if (arg_extreme_f32_is_better(sign, element, best)) {
+                             best = element;
+                             found = k + 1;
+                         })
+        memcpy(out, &found, sizeof found);
+    }
 }
 
 /* The same of element `at` of `count` rows. */
@@ -61,12 +66,16 @@ PENSTOCK_KERNEL void arg_extreme_f32(const struct arg_extreme_f32 *p, const pens
         const int32_t first = row / out_h * p->span_n * in_h + row % out_h * p->span_h;
         const int32_t is_dense = lines == 1 || first + (lines - 1) * next_line < x->ring;
         const int8_t *in = penstock_read_row(x, first);
-        for (int32_t at = 0; at < end; at += next, out += 4) {
-            const int32_t found =
-                !is_dense  ? arg_extreme_f32_of_rows(sign, x, first, next_line, count, at)
-                : sign > 0 ? arg_extreme_f32_dense(1, in + at * 4, step, count)
-                           : arg_extreme_f32_dense(-1, in + at * 4, step, count);
-            memcpy(out, &found, sizeof found);
+        if (is_dense && sign > 0) {
+            arg_extreme_f32_dense(1, out, in, end, next, step, count);
+        } else if (is_dense) {
+            arg_extreme_f32_dense(-1, out, in, end, next, step, count);
+        } else {
+            for (int32_t at = 0; at < end; at += next, out += 4) {
+                const int32_t found =
+                    arg_extreme_f32_of_rows(sign, x, first, next_line, count, at);
+                memcpy(out, &found, sizeof found);
+            }
         }
     }
 }

@@ -12,9 +12,18 @@
 #define PENSTOCK_NOT_UNROLLED(count) (void)0
 #define PENSTOCK_OUTLINED static
 #endif
+#if defined(__arm__) && !defined(__ARM_FEATURE_UNALIGNED)
+#define PENSTOCK_LONG_RUN 16
+#else
+#define PENSTOCK_LONG_RUN 32
+#endif
 
-/* Words, then bytes. */
+/* Half a block, words, then bytes. */
 PENSTOCK_INLINE_KERNEL void penstock_copy_short(int8_t *out, const int8_t *in, int32_t bytes) {
+    if (PENSTOCK_LONG_RUN > 16 && bytes >= 16) {
+        memcpy(out, in, 16);
+        bytes -= 16, in += 16, out += 16;
+    }
     for (; bytes >= 4; bytes -= 4, in += 4, out += 4) {
         PENSTOCK_NOT_UNROLLED(bytes);
         memcpy(out, in, 4);
@@ -25,9 +34,10 @@ PENSTOCK_INLINE_KERNEL void penstock_copy_short(int8_t *out, const int8_t *in, i
     }
 }
 
-/* At least 16 bytes.  Beside their copy, a call is short; its code would be long in every kernel. */
+/* At least PENSTOCK_LONG_RUN bytes.  Beside their copy, a call is short; its code would be long in every
+ * kernel. */
 PENSTOCK_OUTLINED void penstock_copy_long(int8_t *out, const int8_t *in, int32_t bytes) {
-#if defined(__arm__) && !defined(__ARM_FEATURE_UNALIGNED)
+#if PENSTOCK_LONG_RUN == 16
     memcpy(out, in, (size_t)bytes);
 #else
     for (; bytes >= 32; bytes -= 32, in += 32, out += 32) {
@@ -35,16 +45,14 @@ PENSTOCK_OUTLINED void penstock_copy_long(int8_t *out, const int8_t *in, int32_t
         memcpy(out, in, 16);
         memcpy(out + 16, in + 16, 16);
     }
-    if (bytes >= 16) {
-        memcpy(out, in, 16);
-        bytes -= 16, in += 16, out += 16;
+    if (bytes > 0) {
+        penstock_copy_short(out, in, bytes);
     }
-    penstock_copy_short(out, in, bytes);
 #endif
 }
 
 PENSTOCK_INLINE_KERNEL void penstock_copy(int8_t *out, const int8_t *in, int32_t bytes) {
-    if (bytes >= 16) {
+    if (bytes >= PENSTOCK_LONG_RUN) {
         penstock_copy_long(out, in, bytes);
     } else {
         penstock_copy_short(out, in, bytes);

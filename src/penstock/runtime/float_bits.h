@@ -21,6 +21,11 @@ static inline float penstock_float_of(uint32_t bits) {
     return x;
 }
 
+/* Whether the float of these bits is below zero; a comparison of floats takes longer on some cores. */
+static inline int32_t penstock_is_below_zero(uint32_t bits) {
+    return bits - (PENSTOCK_SIGN_BIT + 1) < PENSTOCK_INFINITY_BITS;
+}
+
 /* |x|, also of NaN and -0. */
 static inline float penstock_magnitude(float x) {
     return penstock_float_of(penstock_bits_of(x) & ~PENSTOCK_SIGN_BIT);

@@ -16,21 +16,35 @@ struct listed {
 PENSTOCK_KERNEL void listed(const struct listed *p, const penstock_source *x,
                             const penstock_sink *y, int32_t lower, int32_t upper) {
     const int32_t bytes = p->element_bytes, in_pixel = p->in_c * bytes, fill = p->fill;
+    const int32_t pixel = p->out_c * bytes;
     const int32_t *columns = p->columns, *end = columns + p->out_w;
     const int32_t *channels = p->channels, *last = channels + p->out_c;
     for (int32_t row = lower; row < upper; row++) {
         int8_t *out = penstock_write_row(y, row);
-        const int8_t *in = p->rows[row] < 0 ? NULL : penstock_read_row(x, p->rows[row]);
-        for (const int32_t *column = columns; column < end; column++) {
-            const int8_t *pixel = in && *column >= 0 ? in + *column * in_pixel : NULL;
-            for (const int32_t *channel = channels; channel < last; channel++, out += bytes) {
-                if (pixel && *channel >= 0) {
-                    penstock_copy_element(out, pixel + *channel * bytes, bytes);
-                } else {
-                    memset(out, fill, (size_t)bytes);
-                }
-            }
+        const int32_t from_row = p->rows[row];
+        if (from_row < 0) {
+            memset(out, fill, (size_t)(p->out_w * pixel));
+            continue;
         }
+        const int8_t *in = penstock_read_row(x, from_row);
+        const int32_t *column = columns; /* tests before the first one would take long */
+        do {
+            if (*column < 0) {
+                memset(out, fill, (size_t)pixel);
+                out += pixel;
+                continue;
+            }
+            const int8_t *from = in + *column * in_pixel;
+            const int32_t *channel = channels;
+            do {
+                if (*channel < 0) {
+                    memset(out, fill, (size_t)bytes);
+                } else {
+                    penstock_copy_element(out, from + *channel * bytes, bytes);
+                }
+                out += bytes;
+            } while (++channel < last);
+        } while (++column < end);
     }
 }
 

@@ -4,6 +4,7 @@
 #ifndef PENSTOCK_POOL_H
 #define PENSTOCK_POOL_H
 
+#include "loop.h"
 #include "real.h"
 #include "window.h"
 
@@ -79,15 +80,12 @@ static inline penstock_span penstock_pool_taps(int32_t first, int32_t taps, int3
             for (int32_t c = 0; c < channels; c++) {                                              \
                 penstock_put_f32(out, c, initial);                                                \
             }                                                                                     \
-            for (int32_t k = rows.lower; k < rows.upper; k++) {                                   \
-                const int8_t *in = penstock_read_row(x, first_row + k * p->dilation_h) + before;  \
+            for (int32_t j = rows.lower; j < rows.upper; j++) {                                   \
+                const int8_t *in = penstock_read_row(x, first_row + j * p->dilation_h) + before;  \
                 for (int32_t l = columns.lower; l < columns.upper; l++, in += step) {             \
-                    for (int32_t c = 0; c < channels; c++) {                                      \
-                        const float element = penstock_get_f32(in, c);                            \
-                        float result = penstock_get_f32(out, c);                                  \
-                        accumulate;                                                               \
-                        penstock_put_f32(out, c, result);                                         \
-                    }                                                                             \
+                    PENSTOCK_BY_TWOS(channels, const float element = penstock_get_f32(in, k);     \
+                                     float result = penstock_get_f32(out, k); accumulate;         \
+                                     penstock_put_f32(out, k, result))                            \
                 }                                                                                 \
             }                                                                                     \
             for (int32_t c = 0; c < channels; c++) {                                              \

@@ -52,8 +52,11 @@ PENSTOCK_KERNEL void strided(const struct strided *p, const penstock_source *x,
         int32_t w = p->start_w;
         const int8_t *in = penstock_read_row(x, n * p->in_h + h) + w * in_pixel;
         int8_t *last = out + width * pixel;
-        for (in += from; is_inside && out < last; out += pixel, in += step) {
-            penstock_copy(out, in, pixel);
+        in += from;
+        if (is_inside) {
+            for (; out < last; out += pixel, in += step) {
+                penstock_copy(out, in, pixel);
+            }
         }
         for (; out < last; out += pixel, in += step, w += step_w) {
             if (w < 0 || w >= in_w) {

@@ -382,6 +382,12 @@ def _reduction(p: Params, site: Site) -> Counts:
     return {"output": outputs, "read": reads, "loop": loops, "step": loops * p.span_c}
 
 
+def _arg_extreme(p: Params, site: Site) -> Counts:
+    """A step compares an element of the axis, from the second one on."""
+    outputs = site.output.elements
+    return {"output": outputs, "step": outputs * (p.span_n * p.span_h * p.span_w * p.span_c - 1)}
+
+
 def _resampled(p: Params, site: Site) -> Counts:
     """How often each section of `resample_s8` runs: one innermost loop per input row."""
     outputs = site.output.elements
@@ -550,7 +556,7 @@ COUNT_FUNCTIONS: Mapping[str, Callable[[Params, Site], Counts]] = {
         ),
         _each_element,
     ),
-    "arg_extreme_f32": _reduction,
+    "arg_extreme_f32": _arg_extreme,
     "arg_extreme_s8": _reduction,
     "average_pool2d_f32": _real_pool,
     "average_pool2d_s8": _pool,
